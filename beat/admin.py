@@ -1,0 +1,10 @@
+from django.contrib import admin
+
+from beat.models import Beat
+from executions.admin import ReadOnly
+
+
+@admin.register(Beat)
+class BeatAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ["name", "host", "pid", "started_at", "ticked_at"]
+    ordering = ["-ticked_at"]

@@ -1,0 +1,14 @@
+from django.apps import AppConfig
+
+
+class BeatConfig(AppConfig):
+    name = "beat"
+    label = "onbeat_beat"
+    verbose_name = "Beat"
+
+    def ready(self) -> None:
+        from beat import checks, health
+        from executions.health import register
+
+        checks.register()
+        register("beat", health.ticking)

@@ -1,0 +1,39 @@
+"""System checks of the beat app."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core import checks
+
+
+def register() -> None:
+    checks.register(fires_are_seen_in_time)
+
+
+def fires_are_seen_in_time(**_kwargs: Any) -> list[checks.CheckMessage]:
+    found: list[checks.CheckMessage] = []
+    if settings.ONBEAT_BEAT_LOOK_AHEAD_SECONDS <= settings.ONBEAT_BEAT_POLL_SECONDS:
+        found.append(
+            checks.Error(
+                "The beat polls less often than it looks ahead: fires between two polls would be late.",
+                hint="Make ONBEAT_BEAT_LOOK_AHEAD_SECONDS larger than ONBEAT_BEAT_POLL_SECONDS.",
+                id="onbeat_beat.E001",
+            )
+        )
+    if settings.ONBEAT_BEAT_LEASE_SECONDS <= settings.ONBEAT_BEAT_LOOK_AHEAD_SECONDS:
+        found.append(
+            checks.Warning(
+                "A lease ends before its fire is due: two beats would do the same work.",
+                hint="Make ONBEAT_BEAT_LEASE_SECONDS larger than ONBEAT_BEAT_LOOK_AHEAD_SECONDS.",
+                id="onbeat_beat.W001",
+            )
+        )
+    if settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS <= settings.ONBEAT_BEAT_POLL_SECONDS:
+        found.append(
+            checks.Error(
+                "A healthy beat would be called silent between two polls.",
+                hint="Make ONBEAT_BEAT_SILENT_AFTER_SECONDS larger than ONBEAT_BEAT_POLL_SECONDS.",
+                id="onbeat_beat.E002",
+            )
+        )
+    return found

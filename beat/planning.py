@@ -1,0 +1,116 @@
+"""The plan step: schedules that are nearly due become executions.
+
+Invariant: a schedule is advanced and the executions of exactly its passed fires are inserted in one transaction, and
+only if the schedule still has the version that was read. However many beats plan the same fire, it gets one row.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from beat.lease import Leases, fire_key
+from executions import events, lifecycle
+from executions.identity import milliseconds, new_execution_id
+from executions.models import Execution
+from executions.states import Trigger
+from jobs.misfires import FirePlan, Skipped, plan_fires
+from jobs.models import Schedule
+from jobs.recurrence import InvalidSchedule
+
+# One schedule cannot fill a whole batch: what is left is planned by the next tick.
+_FIRES_PER_SCHEDULE = 100
+_MISFIRE_REASON = "misfire: no beat was running at that time; the latest of these fires ran instead"
+
+
+class Planner:
+    """Plans for one beat, under its leases."""
+
+    def __init__(self, leases: Leases, *, look_ahead: timedelta, batch_size: int) -> None:
+        self._leases = leases
+        self._look_ahead = look_ahead
+        self._batch_size = batch_size
+        self._unreadable: set[int] = set()
+
+    def plan_due(self, *, now: datetime) -> int:
+        """Plan up to a batch of schedules that fire within the look-ahead; returns how many fires were planned."""
+        horizon = now + self._look_ahead
+        due = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable).select_related("job")
+        schedules = list(due[: self._batch_size])
+        taken = self._leases.take([_lease_key(schedule) for schedule in schedules])
+        plans = [
+            (schedule, plan)
+            for schedule, is_ours in zip(schedules, taken, strict=True)
+            if is_ours and (plan := self._plan_of(schedule, now=now, horizon=horizon)) is not None
+        ]
+        return _record(plans, now=now) if plans else 0
+
+    def _plan_of(self, schedule: Schedule, *, now: datetime, horizon: datetime) -> FirePlan | None:
+        assert schedule.next_fire_at is not None
+        try:
+            return plan_fires(
+                schedule.recurrence,
+                due_at=schedule.next_fire_at,
+                now=now,
+                horizon=horizon,
+                grace=timedelta(seconds=schedule.misfire_grace_seconds),
+                limit=_FIRES_PER_SCHEDULE,
+            )
+        except InvalidSchedule as error:
+            # One schedule that was broken behind our back (by SQL, by a zone that is gone) must not stop the others.
+            self._unreadable.add(schedule.pk)
+            events.warn("a schedule cannot be read and is left out", job=schedule.job.key, error=error)
+            return None
+
+
+def _lease_key(schedule: Schedule) -> str:
+    assert schedule.next_fire_at is not None
+    return fire_key(schedule.job_id, milliseconds(schedule.next_fire_at))
+
+
+def _record(plans: Sequence[tuple[Schedule, FirePlan]], *, now: datetime) -> int:
+    with transaction.atomic():
+        versions = dict(
+            Schedule.objects.filter(pk__in=[schedule.pk for schedule, _ in plans], is_active=True)
+            .select_for_update(skip_locked=True)
+            .values_list("pk", "version")
+        )
+        unchanged = [(schedule, plan) for schedule, plan in plans if versions.get(schedule.pk) == schedule.version]
+        _advance(unchanged)
+        fires = [_row(schedule, fire, now=now) for schedule, plan in unchanged for fire in plan.fire_times]
+        lifecycle.plan(fires)
+        stretches = [_skipped_row(schedule, plan.skipped, now=now) for schedule, plan in unchanged if plan.skipped]
+        lifecycle.record_skipped(stretches, reason=_MISFIRE_REASON, now=now)
+    return len(fires)
+
+
+def _advance(plans: Sequence[tuple[Schedule, FirePlan]]) -> None:
+    for schedule, plan in plans:
+        schedule.next_fire_at = plan.next_fire_at
+        schedule.version += 1
+    Schedule.objects.bulk_update([schedule for schedule, _ in plans], ["next_fire_at", "version"])
+
+
+def _skipped_row(schedule: Schedule, skipped: Skipped, *, now: datetime) -> Execution:
+    row = _row(schedule, skipped.first, now=now)
+    row.skipped_count, row.skipped_until = skipped.count, skipped.last
+    return row
+
+
+def _row(schedule: Schedule, fire_time: datetime, *, now: datetime) -> Execution:
+    job = schedule.job
+    return Execution(
+        id=new_execution_id(fire_time),
+        job=job,
+        fire_time=fire_time,
+        trigger=Trigger.SCHEDULE,
+        task=job.task,
+        args=job.args,
+        kwargs=job.kwargs,
+        queue=job.queue,
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        max_lost=job.max_lost,
+        available_at=fire_time,
+        created_at=now,
+    )

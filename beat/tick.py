@@ -1,0 +1,75 @@
+"""One tick: plan what is nearly due, publish what is due now.
+
+A plain function of the moment, apart from the loop that calls it, so that it can be tried without waiting. Its cost
+depends on what is due, never on how many schedules are stored.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Min
+
+from beat.lease import Leases, execution_key
+from beat.planning import Planner
+from executions import events, lifecycle
+from executions.dispatch import Publisher
+from executions.models import Execution
+
+# An unroutable message is tried again after this long: somebody may be declaring the queue at this very moment.
+_UNROUTABLE_PAUSE = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class TickReport:
+    planned: int
+    published: int
+    has_more: bool
+    next_available_at: datetime | None
+
+
+@dataclass
+class Ticker:
+    """What a beat keeps from tick to tick."""
+
+    planner: Planner
+    leases: Leases
+    publisher: Publisher
+    batch_size: int
+    broker_is_away: bool = False
+
+    def tick(self, now: datetime) -> TickReport:
+        planned = self.planner.plan_due(now=now)
+        due, published = self._publish_due(now)
+        # Only a tick that got something done is followed at once by another: one that is held up would spin.
+        has_more = (planned > 0 or published > 0) and max(planned, due) >= self.batch_size
+        return TickReport(planned, published, has_more, _next_available_at(now))
+
+    def _publish_due(self, now: datetime) -> tuple[int, int]:
+        """How many were due (at most a batch) and how many of them the broker has confirmed."""
+        due = list(Execution.objects.due(now).by_urgency().select_related("job")[: self.batch_size])
+        taken = self.leases.take([execution_key(execution) for execution in due])
+        ours = [execution for execution, is_ours in zip(due, taken, strict=True) if is_ours]
+        if not ours:
+            return len(due), 0
+        report = self.publisher.publish(ours)
+        lifecycle.mark_queued(report.confirmed, now=now)
+        if report.unroutable:
+            lifecycle.hold(report.unroutable, reason="no queue takes its message", until=now + _UNROUTABLE_PAUSE)
+            events.warn("messages could not be routed to a queue", count=len(report.unroutable))
+        self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
+        return len(due), len(report.confirmed)
+
+    def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
+        if error and not self.broker_is_away:
+            events.warn("the broker is away: executions wait in the database", waiting=waiting, error=error)
+        if not error and self.broker_is_away:
+            events.emit("the broker is back: waiting executions are published")
+        self.broker_is_away = bool(error)
+
+
+def _next_available_at(now: datetime) -> datetime | None:
+    """When the next planned execution is due. What is due and could not be published waits for the next poll."""
+    moment: datetime | None = (
+        Execution.objects.scheduled().filter(available_at__gt=now).aggregate(first=Min("available_at"))["first"]
+    )
+    return moment

@@ -1,0 +1,39 @@
+"""Duties beside firing, each at its own interval. Harmless if two beats do one at once."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from beat.models import Beat
+from executions import events, lifecycle
+
+_EVERY = timedelta(seconds=5)
+_FORGET_BEATS_AFTER = timedelta(hours=1)
+
+
+class Upkeep:
+    def __init__(self) -> None:
+        self._last: datetime | None = None
+
+    def run_due(self, now: datetime) -> None:
+        if self._last is None or now - self._last >= _EVERY:
+            self._last = now
+            rescue_lost_workers(now)
+            forget_gone_beats(now)
+
+
+def rescue_lost_workers(now: datetime) -> int:
+    """End attempts whose worker went silent: they run again, or are given up after too many losses."""
+    silent_since = now - timedelta(seconds=settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS)
+    rescued = lifecycle.rescue(silent_since=silent_since, now=now)
+    for row in rescued:
+        events.warn(
+            "a worker was lost", execution=row.execution_id, attempt=row.attempt, worker=row.worker, state=row.state
+        )
+    return len(rescued)
+
+
+def forget_gone_beats(now: datetime) -> int:
+    """Take beats off the registry that were killed and never signed off."""
+    gone, _ = Beat.objects.filter(ticked_at__lt=now - _FORGET_BEATS_AFTER).delete()
+    return gone

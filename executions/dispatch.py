@@ -1,0 +1,180 @@
+"""Confirmed publishing.
+
+Owns the connection to the broker and the reading of its confirms. Invariant: an execution is reported as confirmed only
+if the broker has taken responsibility for its message. A deadline that passed means unknown, never failed and never
+done: the row stays SCHEDULED, it is published again, and the worker's claim drops the double.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import amqp
+from celery import current_app
+from django.conf import settings
+from kombu import Connection, Producer
+from kombu.exceptions import OperationalError
+
+from executions import messages, queues
+from executions.models import Execution
+
+_CONNECT_SECONDS = 5
+
+
+@dataclass
+class Report:
+    """What the broker said about one batch."""
+
+    confirmed: list[Execution] = field(default_factory=list)
+    unroutable: list[Execution] = field(default_factory=list)
+    unknown: list[Execution] = field(default_factory=list)
+    error: str = ""
+
+
+class Publisher:
+    """One connection to the broker, made anew after any error."""
+
+    def __init__(self) -> None:
+        self._connection: Connection | None = None
+        self._channel: Any = None
+        self._declared: set[str] = set()
+        self._delivery_tag = 0
+
+    def publish(self, executions: Sequence[Execution]) -> Report:
+        """Publish all, then wait once for all confirms."""
+        batch = _Confirms(executions)
+        try:
+            self._open()
+            self._declare({execution.queue for execution in executions})
+            if self._speaks_amqp():
+                self._publish_with_confirms(batch)
+            else:
+                self._publish_to_folder(batch)
+        except self._errors() as error:
+            # The socket may be stuck, so nothing more is said on it: a polite goodbye can block as well.
+            self.drop()
+            return batch.report(error=f"{type(error).__name__}: {error}".removesuffix(": "))
+        return batch.report()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.release()
+        self._forget()
+
+    def drop(self) -> None:
+        """Leave the connection without a word."""
+        if self._connection is not None:
+            self._connection.collect(socket_timeout=0.1)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._connection = None
+        self._channel = None
+        self._declared = set()
+        self._delivery_tag = 0
+
+    def _open(self) -> None:
+        if self._connection is not None:
+            return
+        self._connection = current_app.connection_for_write(connect_timeout=_CONNECT_SECONDS)
+        if self._speaks_amqp():
+            # Waiting for one confirm per message would cost a round trip each, so Celery's own option is off here.
+            self._connection.transport_options = {
+                "confirm_publish": False,
+                "read_timeout": settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS,
+                "write_timeout": settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS,
+            }
+        self._connection.ensure_connection(max_retries=1, timeout=_CONNECT_SECONDS)
+        self._channel = self._connection.channel()
+        if self._speaks_amqp():
+            self._channel.confirm_select()
+
+    def _speaks_amqp(self) -> bool:
+        return self._connection is not None and self._connection.transport.driver_type == "amqp"
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return (OperationalError, amqp.AMQPError, OSError)
+
+    def _declare(self, names: Iterable[str]) -> None:
+        for name in set(names) - self._declared:
+            queues.dead_letter_queue().bind(self._channel).declare()
+            queues.work_queue(name).bind(self._channel).declare()
+            self._declared.add(name)
+
+    def _publish_to_folder(self, batch: "_Confirms") -> None:
+        """The folder broker returns when the message is on disk: that is its confirm."""
+        producer = Producer(self._channel, exchange=queues.exchange())
+        for number, execution in enumerate(batch.executions):
+            message = messages.of_execution(execution)
+            producer.publish(message.body, routing_key=execution.queue, headers=message.headers, **message.properties)
+            batch.sent(number, execution)
+            batch.acked(number, multiple=False)
+
+    def _publish_with_confirms(self, batch: "_Confirms") -> None:
+        channel = self._channel
+        for name, callback in (("basic_ack", batch.acked), ("basic_nack", batch.nacked)):
+            channel.events[name] = {callback}
+        channel.events["basic_return"] = {batch.returned}
+        exchange = queues.exchange().name
+        for execution in batch.executions:
+            message = messages.of_execution(execution)
+            self._delivery_tag += 1
+            batch.sent(self._delivery_tag, execution)
+            channel.basic_publish(
+                amqp.Message(message.body, application_headers=message.headers, **message.properties),
+                exchange=exchange,
+                routing_key=execution.queue,
+                mandatory=True,
+            )
+        self._wait_for(batch)
+
+    def _wait_for(self, batch: "_Confirms") -> None:
+        assert self._connection is not None
+        deadline = time.monotonic() + settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS
+        while batch.outstanding:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise TimeoutError(f"the broker left {len(batch.outstanding)} messages unconfirmed")
+            self._connection.drain_events(timeout=remaining)
+
+
+class _Confirms:
+    """The outstanding delivery tags of one batch.
+
+    Acks come out of order and may stand for many (`multiple`), so only the set of outstanding tags proves anything. A
+    returned message carries no tag; it is known by its message id, and it comes before its own ack.
+    """
+
+    def __init__(self, executions: Sequence[Execution]) -> None:
+        self.executions = executions
+        self.outstanding: dict[int, Execution] = {}
+        self._confirmed: list[Execution] = []
+        self._returned: set[str] = set()
+
+    def sent(self, tag: int, execution: Execution) -> None:
+        self.outstanding[tag] = execution
+
+    def acked(self, delivery_tag: int, multiple: bool) -> None:
+        self._confirmed += self._settle(delivery_tag, multiple)
+
+    def nacked(self, delivery_tag: int, multiple: bool) -> None:
+        self._settle(delivery_tag, multiple)
+
+    def returned(self, _error: Exception, _exchange: str, _routing_key: str, message: Any) -> None:
+        self._returned.add(message.properties["message_id"])
+
+    def _settle(self, delivery_tag: int, multiple: bool) -> list[Execution]:
+        tags = [tag for tag in self.outstanding if tag <= delivery_tag] if multiple else [delivery_tag]
+        return [self.outstanding.pop(tag) for tag in tags if tag in self.outstanding]
+
+    def report(self, error: str = "") -> Report:
+        unroutable = [execution for execution in self._confirmed if str(execution.pk) in self._returned]
+        confirmed = [execution for execution in self._confirmed if str(execution.pk) not in self._returned]
+        settled = {execution.pk for execution in self._confirmed}
+        return Report(
+            confirmed=confirmed,
+            unroutable=unroutable,
+            unknown=[execution for execution in self.executions if execution.pk not in settled],
+            error=error,
+        )

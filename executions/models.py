@@ -1,0 +1,126 @@
+"""The rows of one run: Execution and its Attempts.
+
+Owns the shape of the data and the questions asked of it. Invariant, held by the database: one execution per
+scheduled (job, fire_time), however many beats run. State is written by `executions/lifecycle.py` alone.
+"""
+
+from datetime import datetime
+
+from django.db import models
+from django.db.models import Q
+
+from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
+from executions.states import FIRE_TRIGGERS, Outcome, State, Trigger
+
+DEFAULT_QUEUE = "default"
+DEFAULT_PRIORITY = 5
+MAX_PRIORITY = 9
+
+
+def choices(names: type[State] | type[Outcome] | type[Trigger]) -> list[tuple[str, str]]:
+    return [(name.value, name.value.replace("_", " ").capitalize()) for name in names]
+
+
+class ExecutionQuerySet(models.QuerySet["Execution"]):
+    def scheduled(self) -> "ExecutionQuerySet":
+        return self.filter(state=State.SCHEDULED)
+
+    def due(self, now: datetime) -> "ExecutionQuerySet":
+        """What still has to be published: this table is the outbox."""
+        return self.scheduled().filter(available_at__lte=now)
+
+    def by_urgency(self) -> "ExecutionQuerySet":
+        return self.order_by("-priority", "available_at")
+
+    def running(self) -> "ExecutionQuerySet":
+        return self.filter(state=State.RUNNING)
+
+    def silent_since(self, moment: datetime) -> "ExecutionQuerySet":
+        return self.running().filter(heartbeat_at__lt=moment)
+
+
+class Execution(models.Model):
+    """One fire, or one asked-for run. Its id is also the Celery task id and the idempotency key of its handler."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    job = models.ForeignKey("onbeat_jobs.Job", on_delete=models.PROTECT, related_name="executions", db_index=False)
+    fire_time = models.DateTimeField(help_text="The instant the schedule named, or that was asked for.")
+    trigger = models.CharField(max_length=16, choices=choices(Trigger))
+    state = models.CharField(max_length=16, choices=choices(State), default=State.SCHEDULED)
+    reason = models.CharField(max_length=200, blank=True, help_text="Why it did not run, or why it waits.")
+
+    # What to run, as the job said at that time.
+    task = models.CharField(max_length=255)
+    args = models.JSONField(default=list)
+    kwargs = models.JSONField(default=dict)
+    queue = models.CharField(max_length=100, default=DEFAULT_QUEUE)
+    priority = models.PositiveSmallIntegerField(default=DEFAULT_PRIORITY)
+    max_attempts = models.PositiveIntegerField(default=DEFAULT_MAX_ATTEMPTS)
+    max_lost = models.PositiveIntegerField(default=DEFAULT_MAX_LOST)
+
+    available_at = models.DateTimeField(help_text="Published no earlier than this.")
+    attempt = models.PositiveIntegerField(default=1, help_text="The attempt that waits, runs or ran last: the fence.")
+    lost = models.PositiveIntegerField(default=0, help_text="Attempts whose worker vanished.")
+    worker = models.CharField(max_length=255, blank=True)
+    created_at = models.DateTimeField()
+    queued_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    result = models.JSONField(null=True)
+    error = models.TextField(blank=True)
+
+    # A stretch of fires that were skipped together is one row; its fire_time is that of the first.
+    skipped_count = models.PositiveIntegerField(null=True)
+    skipped_until = models.DateTimeField(null=True, help_text="The last fire time of a skipped stretch.")
+
+    objects = ExecutionQuerySet.as_manager()
+
+    class Meta:
+        db_table = "onbeat_execution"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job", "fire_time"],
+                condition=Q(trigger__in=[t.value for t in FIRE_TRIGGERS]),
+                name="onbeat_execution_once_per_fire",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[s.value for s in State]), name="onbeat_execution_state_known"
+            ),
+            models.CheckConstraint(condition=Q(attempt__gte=1), name="onbeat_execution_attempt_from_one"),
+            models.CheckConstraint(condition=Q(priority__lte=MAX_PRIORITY), name="onbeat_execution_priority_0_to_9"),
+        ]
+        indexes = [
+            # One per hot question. None contains the heartbeat: it changes every few seconds.
+            models.Index(fields=["available_at"], condition=Q(state="SCHEDULED"), name="onbeat_execution_due"),
+            models.Index(fields=["job"], condition=Q(state="RUNNING"), name="onbeat_execution_running"),
+            models.Index(fields=["finished_at"], condition=Q(state="DEAD"), name="onbeat_execution_dead"),
+            models.Index(fields=["job", "-fire_time"], name="onbeat_execution_of_job"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.job_id} at {self.fire_time:%Y-%m-%d %H:%M:%S} ({self.state})"
+
+
+class Attempt(models.Model):
+    """One try that has ended. Append-only: written once, in the transaction that ends it."""
+
+    execution = models.ForeignKey(
+        Execution, on_delete=models.CASCADE, related_name="attempts", db_constraint=False, db_index=False
+    )
+    number = models.PositiveIntegerField()
+    outcome = models.CharField(max_length=16, choices=choices(Outcome))
+    worker = models.CharField(max_length=255)
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField()
+    error = models.TextField(blank=True)
+
+    class Meta:
+        db_table = "onbeat_attempt"
+        ordering = ["number"]
+        constraints = [
+            models.UniqueConstraint(fields=["execution", "number"], name="onbeat_attempt_once_per_number"),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number}: {self.outcome}"

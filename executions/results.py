@@ -1,0 +1,36 @@
+"""What of a handler's return value or error is kept on its row.
+
+Invariant: whatever a handler returns or raises can be stored, so a strange value never turns a success into a loss.
+"""
+
+import json
+import traceback
+from typing import Any
+
+ERROR_CHARACTERS = 20_000
+
+
+def storable_result(value: object, *, limit_bytes: int) -> Any:
+    """The value as JSON that every database takes, or a note on what was too large or not JSON."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return {"not_json": storable_text(repr(value), 1000)}
+    # PostgreSQL's JSON takes neither a NUL nor a lone surrogate.
+    encoded = text.encode("utf-8", "replace").replace(b"\\u0000", "␀".encode())
+    if len(encoded) > limit_bytes:
+        return {
+            "too_large": f"{len(encoded)} bytes, the limit is {limit_bytes}",
+            "start": encoded[:200].decode("utf-8", "ignore"),
+        }
+    return json.loads(encoded)
+
+
+def storable_error(error: BaseException) -> str:
+    """The traceback, its end kept when it is too long: that is where the message stands."""
+    text = "".join(traceback.format_exception(error)).strip()
+    return storable_text(text[-ERROR_CHARACTERS:], ERROR_CHARACTERS)
+
+
+def storable_text(text: str, limit: int) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\x00", "␀")[:limit]

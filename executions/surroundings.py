@@ -1,0 +1,30 @@
+"""What this process is connected to, in words and without secrets."""
+
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import connection
+
+
+def in_words() -> dict[str, str]:
+    return {
+        "database": _database(),
+        "broker": without_secrets(settings.CELERY_BROKER_URL),
+        "redis": without_secrets(settings.REDIS_URL) or "none",
+    }
+
+
+def without_secrets(url: str) -> str:
+    """Scheme, host, port and path of a URL: neither user, password nor query."""
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def _database() -> str:
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:{database['NAME']}"
+    return f"{connection.vendor}://{database['HOST']}:{database['PORT']}/{database['NAME']}"

@@ -1,0 +1,28 @@
+"""Jobs in the admin: to look at. Definitions change through `jobs/definitions.py`."""
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from executions.admin import ReadOnly
+from jobs.models import Job, Schedule
+
+
+class ScheduleInline(ReadOnly, admin.StackedInline):
+    model = Schedule
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ["key", "state", "task", "schedule", "next_fire_at", "queue", "priority"]
+    list_filter = ["state", "queue"]
+    search_fields = ["key"]
+    ordering = ["key"]
+    inlines = [ScheduleInline]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
+        return super().get_queryset(request).select_related("schedule")
+
+    @admin.display(ordering="schedule__next_fire_at")
+    def next_fire_at(self, job: Job) -> object:
+        return job.schedule.next_fire_at if hasattr(job, "schedule") else None

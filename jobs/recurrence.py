@@ -1,0 +1,137 @@
+"""When a schedule fires. Pure: no Django, no clock.
+
+Cron, Every and Once each answer `next_after(moment)`: the first fire strictly after it, in UTC, or None when there is
+none. croniter steps through the plain calendar; what that means in a zone with clock changes is decided here, by the
+rule of Debian's cron: a fixed-time job that falls into the spring gap fires once right after it and in the repeated
+hour only the first time; a job with a wildcard minute or hour follows real time.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, lru_cache
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from croniter import croniter
+from croniter.croniter import CroniterBadCronError, CroniterBadDateError
+
+from jobs import dst
+
+
+class InvalidSchedule(ValueError):
+    """The schedule cannot be: the text says what is wrong and what would be right."""
+
+
+class Recurrence(Protocol):
+    def next_after(self, moment: datetime) -> datetime | None: ...
+
+
+@lru_cache(maxsize=1024)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise InvalidSchedule(f"{name!r} is no time zone; use an IANA name such as 'Europe/Berlin' or 'UTC'.") from None
+
+
+_SOME_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - croniter walks naive wall-clock time
+
+_ALIASES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
+@dataclass(frozen=True)
+class Cron:
+    """Five fields, or six with the seconds first, or an alias such as `@hourly`."""
+
+    expression: str
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if len(self._fields) not in (5, 6):
+            raise InvalidSchedule(
+                f"The cron expression {self.expression!r} must have 5 fields (minute hour day month weekday), "
+                "or 6 with the seconds first."
+            )
+        try:
+            self._calendar(_SOME_DAY)
+        except CroniterBadCronError as error:
+            raise InvalidSchedule(f"The cron expression {self.expression!r} cannot be read: {error}.") from None
+        _zone(self.timezone)
+
+    @cached_property
+    def _fields(self) -> list[str]:
+        return _ALIASES.get(self.expression, self.expression).split()
+
+    @cached_property
+    def is_fixed_time(self) -> bool:
+        """Neither minute nor hour starts with `*`."""
+        minute, hour = self._fields[-5:-3]
+        return not (minute.startswith("*") or hour.startswith("*"))
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        zone = _zone(self.timezone)
+        try:
+            return self._next_fixed(zone, moment) if self.is_fixed_time else self._next_in_real_time(zone, moment)
+        except CroniterBadDateError:
+            return None  # such as 30 February
+
+    def _calendar(self, wall: datetime) -> croniter:
+        """Matching naive wall-clock times strictly after one, as a calendar without clock changes has them."""
+        return croniter(
+            " ".join(self._fields), wall, ret_type=datetime, second_at_beginning=True, implement_cron_bug=True
+        )
+
+    def _next_fixed(self, zone: ZoneInfo, moment: datetime) -> datetime:
+        # In the second pass of a repeated hour the wall clock shows times whose only fire is past: walk on over them.
+        calendar = self._calendar(moment.astimezone(zone).replace(tzinfo=None, fold=0, microsecond=0))
+        while True:
+            wall: datetime = calendar.get_next()
+            instants = dst.instants_of(zone, wall)
+            instant = instants[0] if instants else dst.end_of_gap(zone, wall)
+            if instant > moment:
+                return instant
+
+    def _next_in_real_time(self, zone: ZoneInfo, moment: datetime) -> datetime:
+        """Walk the stretches of constant offset: within one, wall clock and real time run alike."""
+        stretch, offset = moment, dst.offset_at(zone, moment)
+        after = moment.replace(microsecond=0)
+        while True:
+            wall = (after.astimezone(UTC) + offset).replace(tzinfo=None)
+            candidate: datetime = (self._calendar(wall).get_next() - offset).replace(tzinfo=UTC)
+            change = dst.next_change(zone, stretch)
+            if change is None or candidate < change.instant:
+                return candidate
+            stretch, offset = change.instant, change.after
+            after = change.instant - timedelta(seconds=1)  # the instant of the change itself may match
+
+
+@dataclass(frozen=True)
+class Every:
+    """Every so many seconds, in phase with an anchor: it never drifts."""
+
+    seconds: int
+    anchor: datetime
+
+    def __post_init__(self) -> None:
+        if self.seconds < 1:
+            raise InvalidSchedule(f"An interval must be at least 1 second, not {self.seconds}.")
+
+    def next_after(self, moment: datetime) -> datetime:
+        step = timedelta(seconds=self.seconds)
+        return self.anchor.astimezone(UTC) + ((moment - self.anchor) // step + 1) * step
+
+
+@dataclass(frozen=True)
+class Once:
+    at: datetime
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        return self.at.astimezone(UTC) if self.at > moment else None

@@ -1,0 +1,35 @@
+"""The launcher's commands: `./onbeat run`, `up`, `test`, `services`, `worker`."""
+
+import os
+import sys
+
+from launcher import platform, services, testing
+from launcher.refusal import Refusal
+
+
+def main(arguments: list[str]) -> int:
+    command, *rest = arguments
+    if command in ("run", "up") and rest:
+        raise Refusal(f"`./onbeat {command}` takes no arguments, but got {' '.join(rest)!r}; use PORT and DATA_DIR.")
+    match command:
+        case "run":
+            return platform.run()
+        case "up":
+            return platform.up()
+        case "test":
+            return testing.run(rest)
+        case "services":
+            return services.main(rest)
+        case "worker":
+            words = [*platform.worker_command(os.environ), *rest]
+            os.execv(words[0], words)
+    raise Refusal(f"There is no launcher command {command!r}; `./onbeat help` lists them.")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (Refusal, services.ServicesUnavailable) as refusal:
+        sys.exit(f"onbeat: {refusal}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,54 @@
+"""The private services as containers, for machines with a Docker engine and without the server programs."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from launcher.processes import environment, last_line, run
+from launcher.service_record import Record, ServicesUnavailable
+
+COMPOSE_FILE = Path(__file__).resolve().parent.parent / "compose.yaml"
+
+
+def is_available() -> bool:
+    """An engine answers, and it has compose."""
+    if shutil.which("docker") is None:
+        return False
+    questions = (["docker", "compose", "version"], ["docker", "info"])
+    return all(run(question, timeout=20).returncode == 0 for question in questions)
+
+
+def start(record: Record) -> None:
+    """Start the three containers and return when their health checks pass."""
+    _compose(record, "up", "--detach", "--wait", timeout=900)  # the images may have to be fetched first
+
+
+def stop(record: Record) -> bool:
+    """Stop the containers and keep their volumes; True if one was running."""
+    was_running = bool(_compose(record, "ps", "--quiet").strip())
+    _compose(record, "stop", timeout=120)
+    return was_running
+
+
+def project(record: Record) -> str:
+    return "onbeat-" + hashlib.sha256(record.location.encode()).hexdigest()[:10]
+
+
+def _compose(record: Record, *arguments: str, timeout: float = 60) -> str:
+    variables = environment(
+        without=["COMPOSE_"],
+        ONBEAT_POSTGRES_PORT=str(record.ports.postgres),
+        ONBEAT_REDIS_PORT=str(record.ports.redis),
+        ONBEAT_RABBITMQ_PORT=str(record.ports.rabbitmq),
+        ONBEAT_POSTGRES_PASSWORD=record.postgres_password,
+        ONBEAT_REDIS_PASSWORD=record.redis_password,
+        ONBEAT_RABBITMQ_PASSWORD=record.rabbitmq_password,
+    )
+    compose = ["docker", "compose", "--project-name", project(record), "--file", str(COMPOSE_FILE)]
+    done = run([*compose, *arguments], env=variables, timeout=timeout)
+    if done.returncode != 0:
+        raise ServicesUnavailable(
+            f"`docker compose {arguments[0]}` failed: {last_line(done.stdout)}. "
+            f"See `docker compose --project-name {project(record)} logs`, put it right, then try again."
+        )
+    return done.stdout

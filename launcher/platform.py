@@ -1,0 +1,155 @@
+"""The platform as programs: `run` (embedded, or on what the environment names) and `up` (on private services)."""
+
+import http.client
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from launcher import folders, ports, services
+from launcher.refusal import Refusal
+from launcher.supervisor import Program, Supervisor
+
+_HOST = "127.0.0.1"
+_DEFAULT_PORT = 8000
+_FLOWER_PORT = 5555
+_READY_SECONDS = 60
+
+
+def run() -> int:
+    """Web, one beat and one worker, on SQLite unless the environment names services."""
+    data_dir = folders.data_dir()
+    with folders.hold(data_dir) as lock:
+        port = web_port()
+        environment = {"DATA_DIR": str(data_dir), "PORT": str(port)}
+        _prepare(data_dir, environment, demo="embedded")
+        programs = [web(port, environment), beat("beat", environment), worker(environment)]
+        _supervise(programs, lock, port, {"data": str(data_dir)})
+    return 0
+
+
+def up() -> int:
+    """Web, two beats, one worker and Flower, on private PostgreSQL, Redis and RabbitMQ."""
+    data_dir = folders.data_dir()
+    with folders.hold(data_dir) as lock:
+        port = web_port()
+        flower_port = _first_free_port(_FLOWER_PORT)
+        were_running = services.running(data_dir) is not None
+        services.start(data_dir, print)
+        try:
+            environment = {
+                "DATA_DIR": str(data_dir),
+                "PORT": str(port),
+                "ONBEAT_ENV_FILE": str(services.env_file(data_dir)),
+            }
+            _prepare(data_dir, environment, demo="always")
+            programs = [
+                web(port, environment),
+                beat("beat-1", environment),
+                beat("beat-2", environment),
+                worker(environment, "-E"),
+                flower(flower_port, environment),
+            ]
+            facts = {"flower": f"http://{_HOST}:{flower_port}/", "data": str(data_dir)}
+            _supervise(programs, lock, port, facts)
+        finally:
+            if not were_running:
+                services.stop(data_dir, print)
+    return 0
+
+
+def web_port() -> int:
+    """PORT if it is given, and then exactly that; else the first free one from 8000 on."""
+    given = os.environ.get("PORT", "").strip()
+    if not given:
+        return _first_free_port(_DEFAULT_PORT)
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 65535:
+        raise Refusal(f"PORT must be a number from 1 to 65535, not {given!r}.")
+    if ports.is_taken(int(given)):
+        raise Refusal(f"Port {given} is taken by another program; set PORT to a free one, or unset it.")
+    return int(given)
+
+
+def _first_free_port(start: int) -> int:
+    for port in range(start, min(start + 1000, 65536)):
+        if not ports.is_taken(port):
+            return port
+    raise Refusal(f"No port from {start} to {start + 999} is free; set PORT to one that is.")
+
+
+def web(port: int, environment: Mapping[str, str]) -> Program:
+    command = [_script("gunicorn"), "scheduler_project.wsgi", "--bind", f"{_HOST}:{port}", "--workers", "1"]
+    return Program("web", [*command, "--threads", "8", "--no-control-socket", "--log-level", "warning"], environment)
+
+
+def beat(name: str, environment: Mapping[str, str]) -> Program:
+    return Program(name, [sys.executable, str(folders.ROOT / "manage.py"), "run_beat"], environment)
+
+
+def worker(environment: Mapping[str, str], *arguments: str) -> Program:
+    return Program("worker", [*worker_command({**os.environ, **environment}), *arguments], environment)
+
+
+def worker_command(environment: Mapping[str, str]) -> list[str]:
+    prefix = environment.get("ONBEAT_EXECUTIONS_PREFIX") or "onbeat."
+    command = [_script("celery"), "--quiet", "-A", "scheduler_project", "worker", "--queues", f"{prefix}default"]
+    command += ["--concurrency", "2", "--loglevel", "INFO", "--hostname", f"onbeat-{os.getpid()}@%h"]
+    # Workers of the folder broker cannot talk to each other; on RabbitMQ these only cost messages.
+    return [*command, "--without-gossip", "--without-mingle"]
+
+
+def flower(port: int, environment: Mapping[str, str]) -> Program:
+    command = [_script("celery"), "-A", "scheduler_project", "flower", f"--address={_HOST}", f"--port={port}"]
+    return Program("flower", [*command, "--max_tasks=10000", "--loglevel=WARNING"], environment)
+
+
+def _script(name: str) -> str:
+    return str(Path(sys.executable).parent / name)
+
+
+def _prepare(data_dir: Path, environment: Mapping[str, str], *, demo: str) -> None:
+    folders.keep_secret_key(data_dir)
+    command = [sys.executable, str(folders.ROOT / "manage.py"), "prepare", "--demo", demo]
+    if subprocess.run(command, env={**os.environ, **environment}, check=False).returncode != 0:
+        raise Refusal("The database could not be prepared; the lines above say why.")
+
+
+def _supervise(programs: list[Program], lock: IO[str], port: int, facts: Mapping[str, str]) -> None:
+    address = f"http://{_HOST}:{port}"
+    folders.say_holder(lock, f"process {os.getpid()}, {address}")
+    os.chdir(folders.ROOT)
+    supervisor = Supervisor(programs)
+    announce = threading.Thread(target=_announce, args=(supervisor, port, facts), daemon=True)
+    announce.start()
+    supervisor.run()
+
+
+def _announce(supervisor: Supervisor, port: int, facts: Mapping[str, str]) -> None:
+    """Say that all is ready when it is, and where things are."""
+    address = f"http://{_HOST}:{port}"
+    is_ready = _wait_until_ready(port)
+    heading = "Onbeat is ready." if is_ready else f"Onbeat is not ready after {_READY_SECONDS} s; see below."
+    lines = {"admin": f"{address}/admin/", "health": f"{address}/health/ready", **facts}
+    width = max(map(len, lines))
+    body = "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
+    supervisor.say(f"\n{heading}\n{body}\nPress Ctrl-C to stop.\n")
+
+
+def _wait_until_ready(port: int) -> bool:
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        connection = http.client.HTTPConnection(_HOST, port, timeout=5)
+        try:
+            connection.request("GET", "/health/ready")
+            if connection.getresponse().status == 200:
+                return True
+        except (OSError, http.client.HTTPException):
+            pass
+        finally:
+            connection.close()
+        time.sleep(0.2)
+    return False

@@ -1,0 +1,102 @@
+"""`./onbeat test`: every check and test, in one command. CI runs exactly this.
+
+Two tiers: embedded (SQLite, folder broker, no services) and full (private PostgreSQL, Redis and RabbitMQ). Without
+services the full tier is left out and that is said loudly; with CI=true it is a failure.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+
+from launcher import folders, services
+from launcher.refusal import Refusal
+
+_NO_TESTS_COLLECTED = 5
+_SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "ONBEAT_ENV_FILE")
+_EMBEDDED = ("-m", "not full")
+_FULL = ("-m", "not embedded", "--ignore=tests/unit")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """All steps, or with arguments only pytest with these; every step runs even if one before it failed."""
+    os.chdir(folders.ROOT)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="onbeat-test-") as scratch:
+        embedded = {"DATA_DIR": scratch}
+        results: dict[str, bool] = {}
+        if not arguments:
+            for name, command in _static_checks().items():
+                results[name] = _step(name, command, embedded)
+        results["tests, embedded"] = _tests("tests, embedded", [*_EMBEDDED, *arguments], embedded)
+        results["tests, full"] = _full_tier(arguments, scratch)
+    return _summary(results, time.monotonic() - started)
+
+
+def _static_checks() -> dict[str, list[str]]:
+    python = sys.executable
+    return {
+        "format": [python, "-m", "ruff", "format", "--check", "--quiet", "."],
+        "lint": [python, "-m", "ruff", "check", "--quiet", "."],
+        "types": [python, "-m", "mypy", "--no-error-summary"],
+        "migrations": [python, "manage.py", "makemigrations", "--check", "--dry-run"],
+    }
+
+
+def _full_tier(arguments: Sequence[str], scratch: str) -> bool:
+    data_dir = folders.data_dir()
+    were_running = services.running(data_dir) is not None
+    try:
+        services.start(data_dir, print)
+    except services.ServicesUnavailable as reason:
+        return _leave_out(arguments, str(reason))
+    try:
+        environment = {"DATA_DIR": scratch, "ONBEAT_ENV_FILE": str(services.env_file(data_dir))}
+        return _tests("tests, full", [*_FULL, *arguments], environment)
+    finally:
+        if not were_running:
+            services.stop(data_dir, print)
+
+
+def _leave_out(arguments: Sequence[str], reason: str) -> bool:
+    """Say how many tests do not run, and why. In CI that is a failure: green must mean all of them."""
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "full", *arguments]
+    listed = subprocess.run(collect, env=_clean_environment({}), capture_output=True, text=True, check=False)
+    count = sum("::" in line for line in listed.stdout.splitlines())
+    print(f"\n!!! LEFT OUT: {count} tests that need PostgreSQL, Redis and RabbitMQ did not run.\n!!! {reason}\n")
+    return os.environ.get("CI", "").lower() not in ("true", "1")
+
+
+def _tests(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    print(f"\n── {name} ──", flush=True)
+    command = [sys.executable, "-m", "pytest", *arguments]
+    code = subprocess.run(command, env=_clean_environment(environment), check=False).returncode
+    return code in (0, _NO_TESTS_COLLECTED)
+
+
+def _step(name: str, command: Sequence[str], environment: Mapping[str, str]) -> bool:
+    started = time.monotonic()
+    done = subprocess.run(
+        command, env=_clean_environment(environment), capture_output=True, text=True, errors="replace", check=False
+    )
+    seconds = time.monotonic() - started
+    print(f"{'ok  ' if done.returncode == 0 else 'FAIL'} {name} ({seconds:.1f} s)", flush=True)
+    if done.returncode != 0:
+        print(done.stdout + done.stderr, flush=True)
+    return done.returncode == 0
+
+
+def _clean_environment(wanted: Mapping[str, str]) -> dict[str, str]:
+    """A test must not touch the services that the caller's environment happens to name."""
+    kept = {name: value for name, value in os.environ.items() if name not in _SERVICE_VARIABLES}
+    return {**kept, **wanted}
+
+
+def _summary(results: Mapping[str, bool], seconds: float) -> int:
+    failed = [name for name, is_good in results.items() if not is_good]
+    print(f"\n{len(results) - len(failed)} of {len(results)} steps passed in {seconds:.0f} s.", flush=True)
+    if failed:
+        raise Refusal(f"The test command failed in: {', '.join(failed)}.")
+    return 0

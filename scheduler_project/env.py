@@ -1,0 +1,157 @@
+"""Read settings from the environment, loudly.
+
+Owns: how a variable's text becomes a value. Invariant: a wrong value stops the start with one sentence that names
+the variable, what it holds and what it may hold; it never falls back to the default in silence.
+
+Sources, first hit wins: the process environment, the file named by ONBEAT_ENV_FILE (written by `./onbeat services`),
+`.env` in the project's root.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+T = TypeVar("T")
+
+_YES = {"1", "true", "yes", "on"}
+_NO = {"0", "false", "no", "off"}
+
+
+def parse_env_file(text: str, source: str) -> dict[str, str]:
+    """`KEY=value` lines; blank lines and `#` comments are passed over; quotes around a value are taken off."""
+    values: dict[str, str] = {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.removeprefix("export ").partition("=")
+        if not equals or not name.strip().isidentifier():
+            # The line itself may hold a secret, so the message names only its place.
+            raise ImproperlyConfigured(f"{source}, line {number}: expected NAME=value.")
+        value = value.strip()
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+            value = value[1:-1]
+        values[name.strip()] = value
+    return values
+
+
+class Environment:
+    """The variables of one start, and which of them the settings asked for."""
+
+    def __init__(self, variables: dict[str, str]) -> None:
+        self._variables = variables
+        self.asked_for: set[str] = set()
+
+    @classmethod
+    def of_process(cls, root: Path) -> "Environment":
+        variables: dict[str, str] = {}
+        named = os.environ.get("ONBEAT_ENV_FILE")
+        if named and not Path(named).is_file():
+            raise ImproperlyConfigured(
+                f"ONBEAT_ENV_FILE names {named}, which is not a file. Start the services with `./onbeat services`, "
+                "or unset the variable."
+            )
+        for path in (root / ".env", Path(named) if named else None):
+            if path is not None and path.is_file():
+                variables.update(parse_env_file(path.read_text(encoding="utf-8"), str(path)))
+        variables.update(os.environ)
+        return cls(variables)
+
+    def unknown(self, prefix: str) -> list[str]:
+        """Variables with our prefix that no setting asked for: most likely misspelt."""
+        return sorted(name for name in self._variables if name.startswith(prefix) and name not in self.asked_for)
+
+    def text(self, name: str, default: str = "") -> str:
+        self.asked_for.add(name)
+        return self._variables.get(name, "").strip() or default
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self._parsed(name, default, _flag, "yes or no")
+
+    def integer(self, name: str, default: int, *, at_least: int = 0) -> int:
+        def parse(text: str) -> int:
+            value = int(text)
+            if value < at_least:
+                raise ValueError
+            return value
+
+        return self._parsed(name, default, parse, f"a whole number of at least {at_least}")
+
+    def seconds(self, name: str, default: float, *, above: float = 0) -> float:
+        def parse(text: str) -> float:
+            value = float(text)
+            if not above < value < float("inf"):
+                raise ValueError
+            return value
+
+        return self._parsed(name, default, parse, f"a number of seconds above {above:g}")
+
+    def words(self, name: str, default: Iterable[str]) -> list[str]:
+        text = self.text(name)
+        return [word.strip() for word in text.split(",") if word.strip()] if text else list(default)
+
+    def _parsed(self, name: str, default: T, parse: Callable[[str], T], allowed: str) -> T:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return parse(text)
+        except ValueError:
+            raise ImproperlyConfigured(f"{name} must be {allowed}, not {text!r}.") from None
+
+
+def _flag(text: str) -> bool:
+    word = text.lower()
+    if word in _YES:
+        return True
+    if word in _NO:
+        return False
+    raise ValueError
+
+
+def address(name: str, url: str, schemes: Iterable[str]) -> SplitResult:
+    """The parts of a service's URL. Errors name the variable, never the URL: it may hold a password."""
+    parts = urlsplit(url)
+    allowed = " or ".join(f"{scheme}://" for scheme in schemes)
+    if parts.scheme not in schemes:
+        raise ImproperlyConfigured(f"{name} must start with {allowed}, not {parts.scheme or 'no scheme'!r}.")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} has a port that is not a number from 0 to 65535.") from None
+    return parts
+
+
+def database(name: str, url: str) -> dict[str, object]:
+    """Django's connection settings for `postgresql://user:password@host:port/name` or `sqlite:///path`."""
+    parts = address(name, url, ("postgresql", "postgres", "sqlite"))
+    path = unquote(parts.path)
+    if parts.scheme == "sqlite":
+        if not path.startswith("/") or path == "/":
+            raise ImproperlyConfigured(f"{name} must name a file: sqlite:///absolute/path/to/db.sqlite3.")
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": path}
+    if not parts.hostname or len(path) < 2:
+        raise ImproperlyConfigured(
+            f"{name} must name a host and a database: postgresql://user:password@host:5432/name."
+        )
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": path[1:],
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname,
+        "PORT": str(parts.port or 5432),
+    }
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The folder {path} cannot be made ({error.strerror}); set DATA_DIR to a folder that you may write to."
+        ) from None

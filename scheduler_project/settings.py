@@ -1,0 +1,178 @@
+"""All settings of the project, in one file.
+
+It starts with zero environment (embedded: SQLite and a folder as broker) and runs in full when DATABASE_URL,
+REDIS_URL and CELERY_BROKER_URL are set. Every variable is described in docs/reference/settings.md.
+"""
+
+import logging
+import secrets
+from pathlib import Path
+from urllib.parse import quote
+
+from scheduler_project import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+ENVIRONMENT = env.Environment.of_process(BASE_DIR)
+
+# ── Where things are ─────────────────────────────────────────────────────────────────────────────────────────────
+DATA_DIR = Path(ENVIRONMENT.text("DATA_DIR", str(BASE_DIR / "var"))).expanduser().resolve()
+DATABASE_URL = ENVIRONMENT.text("DATABASE_URL", f"sqlite://{quote(str(DATA_DIR))}/onbeat.sqlite3")
+REDIS_URL = ENVIRONMENT.text("REDIS_URL")
+CELERY_BROKER_URL = ENVIRONMENT.text("CELERY_BROKER_URL", f"folder://{quote(str(DATA_DIR))}/broker")
+PORT = ENVIRONMENT.integer("PORT", 8000, at_least=1)
+
+if REDIS_URL:
+    env.address("REDIS_URL", REDIS_URL, ("redis", "rediss", "unix"))
+IS_FOLDER_BROKER = env.address("CELERY_BROKER_URL", CELERY_BROKER_URL, ("amqp", "amqps", "folder")).scheme == "folder"
+
+# ── Django ───────────────────────────────────────────────────────────────────────────────────────────────────────
+DEBUG = ENVIRONMENT.flag("DEBUG", default=False)
+ALLOWED_HOSTS = ENVIRONMENT.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = ENVIRONMENT.words("CSRF_TRUSTED_ORIGINS", [])
+
+# A key of its own for every installation: from the environment, or the file that `./onbeat run` makes once. Without
+# either (a command, a test) one that lives as long as the process; scheduler_project.E001 refuses that in full.
+_secret_key_file = DATA_DIR / "secret_key"
+SECRET_KEY_IS_KEPT = bool(ENVIRONMENT.text("SECRET_KEY")) or _secret_key_file.is_file()
+SECRET_KEY = ENVIRONMENT.text("SECRET_KEY") or (
+    _secret_key_file.read_text(encoding="ascii").strip() if SECRET_KEY_IS_KEPT else secrets.token_urlsafe(48)
+)
+
+INSTALLED_APPS = [
+    "scheduler_project.apps.SchedulerProjectConfig",
+    "executions.apps.ExecutionsConfig",
+    "jobs.apps.JobsConfig",
+    "beat.apps.BeatConfig",
+    "workers.apps.WorkersConfig",
+    "django_celery_results",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "scheduler_project.urls"
+WSGI_APPLICATION = "scheduler_project.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DATABASES = {"default": env.database("DATABASE_URL", DATABASE_URL)}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    env.make_folder(Path(str(DATABASES["default"]["NAME"])).parent)
+    DATABASES["default"]["OPTIONS"] = {
+        # A transaction that reads first and writes later would fail at once when another one wrote in between, however
+        # long it is willing to wait: so each takes the write lock when it begins.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    }
+else:
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    DATABASES["default"]["OPTIONS"] = {
+        "pool": {"min_size": 1, "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=1), "timeout": 10},
+        "connect_timeout": 5,
+        "application_name": "onbeat",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "static/"
+WHITENOISE_USE_FINDERS = True  # serves the apps' own files without a collectstatic step
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """A probe that is told "not ready" got its answer; it is no error of ours."""
+    return getattr(record, "status_code", None) != 503
+
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"worth_a_line": {"()": "django.utils.log.CallbackFilter", "callback": _is_worth_a_line}},
+    "formatters": {"plain": {"format": "%(asctime)s %(levelname)-7s %(message)s", "datefmt": "%H:%M:%S"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": "INFO"},
+    "loggers": {
+        "django.request": {"filters": ["worth_a_line"]},
+        # Our own events tell of every run; Celery would say the same twice more.
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING"},
+    },
+}
+
+# ── Celery ───────────────────────────────────────────────────────────────────────────────────────────────────────
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_DEFAULT_DELIVERY_MODE = "persistent"
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_RESULT_BACKEND = "django-db"  # for plain tasks; an execution's own row holds its outcome
+CELERY_TIMEZONE = "UTC"
+CELERY_ENABLE_UTC = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker for as long as it takes
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_CONTROL_QUEUE_EXCLUSIVE = True  # RabbitMQ ≥ 4.3 denies the transient queues that Celery makes by default
+CELERY_EVENT_QUEUE_EXCLUSIVE = True
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = not IS_FOLDER_BROKER  # the folder broker has no fanout
+if not IS_FOLDER_BROKER:
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"confirm_publish": True}  # a plain `.delay()` returns when the broker has it
+
+# ── executions ───────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_EXECUTIONS_PREFIX = ENVIRONMENT.text("ONBEAT_EXECUTIONS_PREFIX", "onbeat.")
+ONBEAT_EXECUTIONS_CONFIRM_SECONDS = ENVIRONMENT.seconds("ONBEAT_EXECUTIONS_CONFIRM_SECONDS", 10)
+ONBEAT_EXECUTIONS_RESULT_BYTES = ENVIRONMENT.integer("ONBEAT_EXECUTIONS_RESULT_BYTES", 64 * 1024, at_least=256)
+
+# ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_JOBS_PAYLOAD_BYTES = ENVIRONMENT.integer("ONBEAT_JOBS_PAYLOAD_BYTES", 64 * 1024, at_least=2)
+
+# ── beat ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_BEAT_LOOK_AHEAD_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_LOOK_AHEAD_SECONDS", 5)
+ONBEAT_BEAT_POLL_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_POLL_SECONDS", 1)
+ONBEAT_BEAT_LEASE_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_LEASE_SECONDS", 15)
+ONBEAT_BEAT_BATCH_SIZE = ENVIRONMENT.integer("ONBEAT_BEAT_BATCH_SIZE", 1000, at_least=1)
+ONBEAT_BEAT_SILENT_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_SILENT_AFTER_SECONDS", 10)
+
+# ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_WORKERS_HEARTBEAT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_HEARTBEAT_SECONDS", 5)
+ONBEAT_WORKERS_LOST_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_LOST_AFTER_SECONDS", 20)
+
+# Variables that the launcher reads and the settings do not.
+ENVIRONMENT.asked_for.update({"ONBEAT_ENV_FILE", "ONBEAT_ADMIN_PASSWORD"})

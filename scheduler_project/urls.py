@@ -1,0 +1,11 @@
+"""All addresses of the web process."""
+
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", admin.site.urls),
+    path("health/", include("executions.health_urls")),
+]

@@ -1,0 +1,154 @@
+"""Real processes of the platform for tests, each with a database, queues and leases of its own.
+
+Only processes started here are ever signalled, by their process id.
+"""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import kombu
+import psycopg
+from django.conf import settings
+
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+
+
+class Process:
+    """One started process, in a session of its own, so that it and its children can be killed together."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: dict[str, str], log: Path) -> None:
+        self.name = name
+        self.log = log
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self._popen.pid
+
+    def is_running(self) -> bool:
+        return self._popen.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
+    def kill_all(self) -> None:
+        """kill -9 of the process and all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._popen.wait()
+
+    def terminate(self) -> int:
+        """SIGTERM to the process alone; its exit code."""
+        self.signal(signal.SIGTERM)
+        wait_until(lambda: not self.is_running(), what=f"{self.name} stops after SIGTERM")
+        return self._popen.returncode
+
+    def output(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+class Platform:
+    def __init__(self, folder: Path, *, is_full: bool) -> None:
+        self.folder = folder
+        self.is_full = is_full
+        self.name = f"t{uuid.uuid4().hex[:10]}"
+        self.processes: list[Process] = []
+        kept = {name: value for name, value in os.environ.items() if name != "ONBEAT_ENV_FILE"}
+        self.environment = {
+            **kept,
+            "DATA_DIR": str(folder),
+            "SECRET_KEY": "only-for-tests",
+            "ONBEAT_EXECUTIONS_PREFIX": f"{self.name}.",
+            # A lost worker is noticed soon, so that no test has to wait for it.
+            "ONBEAT_WORKERS_HEARTBEAT_SECONDS": "0.5",
+            "ONBEAT_WORKERS_LOST_AFTER_SECONDS": "3",
+            **self._addresses(),
+        }
+
+    def _addresses(self) -> dict[str, str]:
+        if not self.is_full:
+            return {}
+        parts = urlsplit(settings.DATABASE_URL)
+        return {
+            "DATABASE_URL": urlunsplit(parts._replace(path=f"/{self.name}")),
+            "REDIS_URL": settings.REDIS_URL,
+            "CELERY_BROKER_URL": settings.CELERY_BROKER_URL,
+        }
+
+    def __enter__(self) -> "Platform":
+        if self.is_full:
+            self._administer(f'CREATE DATABASE "{self.name}"')
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        for process in self.processes:
+            process.kill_all()
+        if kind is not None:
+            for process in self.processes:
+                print(f"--- {process.name} ---\n{process.output()[-4000:]}")  # noqa: T201 - pytest shows it on failure
+        if self.is_full:
+            self._administer(f'DROP DATABASE "{self.name}" WITH (FORCE)')
+            self._delete_queues("default", "dead-letters")
+
+    def _administer(self, statement: str) -> None:
+        with psycopg.connect(settings.DATABASE_URL, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def _delete_queues(self, *names: str) -> None:
+        with kombu.Connection(settings.CELERY_BROKER_URL) as connection:
+            channel = connection.channel()
+            for name in names:
+                channel.queue_delete(f"{self.name}.{name}")
+            for name in ("work", "dead-letters"):
+                channel.exchange_delete(f"{self.name}.{name}")
+
+    def manage(self, *words: str) -> str:
+        """Run a Django command to its end; its output."""
+        command = [sys.executable, "manage.py", *words]
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, name: str, command: Sequence[str]) -> Process:
+        process = Process(name, command, self.environment, self.folder / f"{name}.log")
+        self.processes.append(process)
+        return process
+
+    def beat(self, name: str = "beat") -> Process:
+        return self.start(name, [sys.executable, "manage.py", "run_beat"])
+
+    def worker(self, name: str = "worker", *arguments: str) -> Process:
+        command = [str(BIN / "celery"), "-A", "scheduler_project", "worker", "-Q", f"{self.name}.default", "-c", "2"]
+        return self.start(name, [*command, "-n", f"{name}@%h", "-l", "INFO", *arguments])
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """What the platform's database answers."""
+        if self.is_full:
+            with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
+                return connection.execute(query.encode()).fetchall()
+        with contextlib.closing(sqlite3.connect(self.folder / "onbeat.sqlite3", timeout=20)) as database:
+            return database.execute(query).fetchall()
+
+    def count(self, query: str) -> int:
+        return int(self.rows(query)[0][0])

@@ -1,0 +1,91 @@
+"""Imports point one way: beat | workers → jobs → executions."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAY_IMPORT = {
+    "executions": set(),
+    "jobs": {"executions"},
+    "beat": {"jobs", "executions"},
+    "workers": {"jobs", "executions"},
+    "launcher": set(),
+    "scheduler_project": {"executions", "jobs", "beat", "workers"},
+}
+PURE = ["executions/states.py", "executions/retry.py", "executions/identity.py"]
+PURE += ["jobs/recurrence.py", "jobs/dst.py", "jobs/misfires.py"]
+FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
+# A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.
+ALLOWED_NAMES = {ROOT / "launcher" / "services.py"}
+
+
+def modules(package: str) -> list[Path]:
+    return [path for path in sorted((ROOT / package).rglob("*.py")) if "migrations" not in path.parts]
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_imports_between_the_packages_point_one_way(package: str) -> None:
+    ours = set(MAY_IMPORT) - {package} - MAY_IMPORT[package]
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules(package)
+        for name in imported(path)
+        if name.split(".")[0] in ours
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", PURE)
+def test_pure_modules_import_neither_django_nor_celery(path: str) -> None:
+    roots = {name.split(".")[0] for name in imported(ROOT / path)}
+    assert roots.isdisjoint({"django", "celery", "kombu", "redis"})
+
+
+def test_the_launcher_needs_the_standard_library_only() -> None:
+    import sys
+
+    for path in [*modules("launcher"), ROOT / "onbeat"]:
+        roots = {name.split(".")[0] for name in imported(path)} - {"launcher"}
+        assert roots <= set(sys.stdlib_module_names), path
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
+    named = [path for package in MAY_IMPORT for path in modules(package) if path.stem in FORBIDDEN_NAMES]
+    assert set(named) <= ALLOWED_NAMES
+
+
+def test_no_module_passes_400_lines() -> None:
+    long = [
+        str(path.relative_to(ROOT))
+        for path in [*(path for package in MAY_IMPORT for path in modules(package)), ROOT / "onbeat"]
+        if len(path.read_text(encoding="utf-8").splitlines()) > 400
+    ]
+    assert long == []
+
+
+def test_state_is_written_by_the_lifecycle_alone() -> None:
+    """No `.update(…state=…)`, `state = …` on a row or save() of an execution elsewhere."""
+    writers = []
+    for package in ("executions", "jobs", "beat", "workers"):
+        for path in modules(package):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                is_update = (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr in ("update", "bulk_update")
+                    and any(keyword.arg == "state" for keyword in node.keywords)
+                )
+                if is_update:
+                    writers.append(str(path.relative_to(ROOT)))
+    assert set(writers) == {"executions/lifecycle.py"}

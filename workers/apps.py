@@ -1,0 +1,14 @@
+from django.apps import AppConfig
+
+
+class WorkersConfig(AppConfig):
+    name = "workers"
+    label = "onbeat_workers"
+    verbose_name = "Workers"
+
+    def ready(self) -> None:
+        from executions.health import register
+        from workers import checks, health
+
+        checks.register()
+        register("workers", health.beating)
