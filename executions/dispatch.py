@@ -85,7 +85,8 @@ class Publisher:
                 "read_timeout": settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS,
                 "write_timeout": settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS,
             }
-        self._connection.ensure_connection(max_retries=1, timeout=_CONNECT_SECONDS)
+        # Patience is the caller's business: it has the rows, and comes again.
+        self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=_CONNECT_SECONDS)
         self._channel = self._connection.channel()
         if self._speaks_amqp():
             self._channel.confirm_select()

@@ -1,0 +1,49 @@
+"""Queues of a test's own on the tier's real broker."""
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import current_app
+from kombu import Connection
+from pytest_django import Settings
+
+from executions import queues
+
+
+class Queues:
+    """The test's own view of the broker: RabbitMQ in the full tier, a folder in the embedded one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.channel = connection.channel()
+
+    def take(self, name: str = "default") -> Any:
+        """The next message of a queue, acknowledged; None if there is none."""
+        message = queues.work_queue(name).bind(self.channel).get()
+        if message is not None:
+            message.ack()
+        return message
+
+    def take_all(self, name: str = "default") -> list[Any]:
+        return list(iter(lambda: self.take(name), None))
+
+    def delete(self, name: str = "default") -> None:
+        self.channel.queue_delete(queues.work_queue(name).name)
+
+
+@pytest.fixture
+def broker(settings: Settings) -> Iterator[Queues]:
+    settings.ONBEAT_EXECUTIONS_PREFIX = f"t{uuid.uuid4().hex[:10]}."
+    with current_app.connection_for_read() as connection:
+        view = Queues(connection)
+        yield view
+        view.delete()
+        view.channel.queue_delete(queues.dead_letter_queue().name)
+
+
+@pytest.fixture
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker's address at which nobody listens, on this machine."""
+    monkeypatch.setitem(current_app.conf, "broker_write_url", "amqp://127.0.0.1:1//")

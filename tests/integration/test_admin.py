@@ -1,0 +1,65 @@
+"""The admin shows jobs, executions, beats and workers, and changes nothing by itself."""
+
+from datetime import datetime
+
+import pytest
+from django.test import Client
+
+from executions import lifecycle
+from executions.models import Execution
+from jobs.models import Job
+from jobs.recurrence import Cron
+from tests.making import a_job, claimed, planned
+
+pytestmark = pytest.mark.django_db
+PAGES = ["onbeat_jobs/job", "onbeat_executions/execution", "onbeat_beat/beat", "onbeat_workers/worker"]
+
+
+@pytest.fixture
+def execution(noon: datetime) -> Execution:
+    job = a_job(now=noon, key="billing.daily", schedule=Cron("0 3 * * *", "America/Los_Angeles"))
+    one = planned(job, noon)
+    lifecycle.fail(claimed(one, now=noon), error="<script>alert(1)</script>", now=noon)
+    return one
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_list_opens(admin_client: Client, execution: Execution, page: str) -> None:
+    assert admin_client.get(f"/admin/{page}/").status_code == 200
+
+
+def test_the_job_list_shows_schedule_and_next_fire(admin_client: Client, execution: Execution) -> None:
+    page = admin_client.get("/admin/onbeat_jobs/job/").content.decode()
+    assert "billing.daily" in page
+    assert "0 3 * * * (America/Los_Angeles)" in page
+    assert "June 16, 2026, 10 a.m." in page
+
+
+def test_an_execution_shows_its_attempts_and_escapes_what_users_wrote(
+    admin_client: Client, execution: Execution
+) -> None:
+    page = admin_client.get(f"/admin/onbeat_executions/execution/{execution.pk}/change/").content.decode()
+    assert "attempt 1: FAILED" in page
+    assert "<script>alert(1)" not in page
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_nothing_can_be_added(admin_client: Client, page: str) -> None:
+    assert admin_client.get(f"/admin/{page}/add/").status_code == 403
+
+
+def test_nothing_can_be_changed_or_deleted(admin_client: Client, execution: Execution) -> None:
+    for address in (
+        f"/admin/onbeat_executions/execution/{execution.pk}/delete/",
+        f"/admin/onbeat_executions/execution/{execution.pk}/change/",
+        f"/admin/onbeat_jobs/job/{execution.job_id}/delete/",
+        f"/admin/onbeat_jobs/job/{execution.job_id}/change/",
+    ):
+        assert admin_client.post(address, {"post": "yes", "key": "stolen"}).status_code == 403
+    assert Job.objects.get().key == "billing.daily"
+
+
+def test_a_stranger_is_sent_to_the_login(client: Client) -> None:
+    response = client.get("/admin/onbeat_jobs/job/")
+    assert response.status_code == 302
+    assert "/admin/login/" in response["Location"]

@@ -1,0 +1,122 @@
+"""The plan step: which schedules become executions, and what is written."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from beat.lease import Leases
+from beat.planning import Planner
+from executions.models import Execution
+from executions.states import State, Trigger
+from jobs.models import Schedule
+from jobs.recurrence import Cron, Once
+from tests.making import a_job, every_minute, seconds
+
+pytestmark = pytest.mark.django_db
+
+
+def planner(batch_size: int = 100) -> Planner:
+    alone = Leases(url="", prefix="", holder="me", life=seconds(10))
+    return Planner(alone, look_ahead=seconds(5), batch_size=batch_size)
+
+
+def test_a_fire_within_the_look_ahead_becomes_an_execution(noon: datetime) -> None:
+    job = a_job(now=noon, schedule=Cron("*/10 * * * *"), kwargs={"tenant": "acme"}, queue="batch-etl", priority=8)
+    assert planner().plan_due(now=noon + timedelta(minutes=9, seconds=57)) == 1
+    execution = Execution.objects.get()
+    assert (execution.job, execution.trigger, execution.state) == (job, Trigger.SCHEDULE, State.SCHEDULED)
+    assert execution.fire_time == execution.available_at == noon + timedelta(minutes=10)
+    assert (execution.kwargs, execution.queue, execution.priority) == ({"tenant": "acme"}, "batch-etl", 8)
+    schedule = Schedule.objects.get()
+    assert (schedule.next_fire_at, schedule.version) == (noon + timedelta(minutes=20), 2)
+
+
+def test_a_fire_beyond_the_look_ahead_waits(noon: datetime) -> None:
+    a_job(now=noon, schedule=Cron("*/10 * * * *"))
+    assert planner().plan_due(now=noon + timedelta(minutes=9, seconds=54)) == 0
+    assert not Execution.objects.exists()
+
+
+def test_a_second_look_plans_nothing_new(noon: datetime) -> None:
+    a_job(now=noon, schedule=every_minute(noon))
+    now = noon + seconds(58)
+    assert planner().plan_due(now=now) == 1
+    assert planner().plan_due(now=now) == 0
+    assert Execution.objects.count() == 1
+
+
+def test_a_one_off_fires_once_and_never_again(noon: datetime) -> None:
+    a_job(now=noon, schedule=Once(noon + seconds(3)))
+    assert planner().plan_due(now=noon) == 1
+    assert planner().plan_due(now=noon + timedelta(days=1)) == 0
+    assert Schedule.objects.get().next_fire_at is None
+
+
+def test_an_inactive_schedule_is_left_alone(noon: datetime) -> None:
+    a_job(now=noon, schedule=every_minute(noon))
+    Schedule.objects.update(is_active=False)
+    assert planner().plan_due(now=noon + timedelta(hours=1)) == 0
+
+
+def test_a_schedule_that_changed_after_it_was_read_is_not_planned(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_job(now=noon, schedule=every_minute(noon))
+    from beat import planning
+
+    original = planning.plan_fires
+
+    def edit_meanwhile(*args: object, **kwargs: object) -> object:
+        Schedule.objects.update(version=99, next_fire_at=noon + timedelta(days=1))
+        return original(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(planning, "plan_fires", edit_meanwhile)
+    assert planner().plan_due(now=noon + seconds(58)) == 0
+    assert Schedule.objects.get().next_fire_at == noon + timedelta(days=1)
+
+
+def test_fires_missed_within_the_grace_all_run(noon: datetime) -> None:
+    a_job(now=noon, schedule=Cron("*/10 * * * * *"))
+    planner().plan_due(now=noon + seconds(41))
+    assert Execution.objects.filter(state=State.SCHEDULED).count() == 4
+
+
+def test_of_older_missed_fires_the_latest_runs_and_the_others_are_one_row(noon: datetime) -> None:
+    a_job(now=noon, schedule=every_minute(noon))
+    now = noon + timedelta(hours=4, seconds=30)
+    planner().plan_due(now=now)
+    run = Execution.objects.filter(state=State.SCHEDULED).order_by("fire_time")
+    assert [row.fire_time for row in run] == [noon + timedelta(minutes=239), noon + timedelta(minutes=240)]
+    skipped = Execution.objects.get(state=State.SKIPPED)
+    assert (skipped.fire_time, skipped.skipped_until) == (noon + timedelta(minutes=1), noon + timedelta(minutes=238))
+    assert skipped.skipped_count == 238
+    assert skipped.reason.startswith("misfire")
+
+
+def test_a_schedule_broken_behind_our_back_does_not_stop_the_others(noon: datetime) -> None:
+    broken = a_job(now=noon, schedule=Cron("* * * * *"))
+    Schedule.objects.filter(job=broken).update(timezone="Mars/Olympus")
+    a_job(now=noon, schedule=every_minute(noon))
+    one = planner()
+    assert one.plan_due(now=noon + seconds(58)) == 1
+    assert one.plan_due(now=noon + seconds(58)) == 0
+    assert Execution.objects.exclude(job=broken).count() == 1
+
+
+@pytest.mark.full  # SQLite's limit on variables makes Django split long statements
+def test_the_number_of_queries_does_not_grow_with_what_is_due(
+    noon: datetime, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(3):
+        a_job(now=noon, schedule=every_minute(noon))
+    with django_assert_num_queries(QUERIES):
+        planner().plan_due(now=noon + seconds(58))
+    for _ in range(50):
+        a_job(now=noon, schedule=every_minute(noon))
+    with django_assert_num_queries(QUERIES):
+        assert planner().plan_due(now=noon + seconds(118)) == 50 + 53
+
+
+# Read the due schedules; open a savepoint, lock, advance, insert, release it. (In earnest: begin and commit instead.)
+QUERIES = 6

@@ -1,0 +1,119 @@
+"""A tick publishes what is due, most urgent first, and believes only the broker's confirm."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+from celery import current_app
+
+from beat.lease import Leases
+from beat.planning import Planner
+from beat.tick import Ticker
+from executions.dispatch import Publisher
+from executions.models import Execution
+from executions.states import State
+from tests.integration.conftest import Queues
+from tests.making import a_job, every_minute, planned, seconds
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def publisher() -> Iterator[Publisher]:
+    one = Publisher()
+    yield one
+    one.close()
+
+
+def ticker(publisher: Publisher, batch_size: int = 100) -> Ticker:
+    alone = Leases(url="", prefix="", holder="me", life=seconds(10))
+    planner = Planner(alone, look_ahead=seconds(5), batch_size=batch_size)
+    return Ticker(planner=planner, leases=alone, publisher=publisher, batch_size=batch_size)
+
+
+def test_a_due_schedule_is_planned_and_published_in_one_tick(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    a_job(now=noon, schedule=every_minute(noon))
+    report = ticker(publisher).tick(noon + seconds(60))
+    assert (report.planned, report.published) == (1, 1)
+    execution = Execution.objects.get()
+    assert execution.state == State.QUEUED
+    assert broker.take().headers["id"] == str(execution.pk)
+
+
+def test_a_broker_that_is_away_leaves_executions_to_be_published_later(
+    noon: datetime, publisher: Publisher, no_broker: None
+) -> None:
+    execution = planned(a_job(now=noon), noon)
+    assert ticker(publisher).tick(noon).published == 0
+    execution.refresh_from_db()
+    assert (execution.state, execution.attempt) == (State.SCHEDULED, 1)
+    assert list(Execution.objects.due(noon)) == [execution]
+
+
+def test_a_broker_that_is_away_is_told_once_and_so_is_its_return(
+    noon: datetime,
+    publisher: Publisher,
+    broker: Queues,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    planned(a_job(now=noon), noon)
+    caplog.set_level("INFO", logger="onbeat")
+    one = ticker(publisher)
+    with monkeypatch.context() as away:
+        away.setitem(current_app.conf, "broker_write_url", "amqp://127.0.0.1:1//")
+        one.tick(noon)
+        one.tick(noon + seconds(1))
+    one.tick(noon + seconds(2))
+    said = [record.message.split("  ")[0] for record in caplog.records if record.name == "onbeat"]
+    assert said == [
+        "the broker is away: executions wait in the database",
+        "the broker is back: waiting executions are published",
+    ]
+
+
+@pytest.mark.full
+def test_an_unroutable_execution_says_so_and_is_tried_again_later(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    one = ticker(publisher)
+    planned(a_job(now=noon), noon)
+    one.tick(noon)
+    broker.delete()  # behind the publisher's back, which has declared it
+    execution = planned(a_job(now=noon), noon + seconds(1))
+    one.tick(noon + seconds(1))
+    execution.refresh_from_db()
+    assert (execution.state, execution.reason) == (State.SCHEDULED, "no queue takes its message")
+    assert execution.available_at > noon + seconds(1)
+
+
+def test_the_most_urgent_are_published_first(noon: datetime, publisher: Publisher, broker: Queues) -> None:
+    for priority in (0, 9, 5):
+        planned(a_job(now=noon, priority=priority), noon)
+    ticker(publisher, batch_size=2).tick(noon)
+    assert set(Execution.objects.filter(state=State.QUEUED).values_list("priority", flat=True)) == {9, 5}
+
+
+def test_what_is_not_due_yet_is_not_published_and_says_when_to_come_back(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    planned(a_job(now=noon), noon + seconds(3))
+    report = ticker(publisher).tick(noon)
+    assert report.published == 0
+    assert report.next_available_at == noon + seconds(3)
+
+
+def test_a_full_batch_asks_for_another_tick_at_once(noon: datetime, publisher: Publisher, broker: Queues) -> None:
+    for _ in range(3):
+        planned(a_job(now=noon), noon)
+    one = ticker(publisher, batch_size=2)
+    assert one.tick(noon).has_more
+    assert not one.tick(noon).has_more
+
+
+def test_a_full_batch_that_gets_nowhere_does_not_spin(noon: datetime, publisher: Publisher, no_broker: None) -> None:
+    for _ in range(3):
+        planned(a_job(now=noon), noon)
+    assert not ticker(publisher, batch_size=2).tick(noon).has_more
