@@ -57,7 +57,7 @@ def test_a_single_fire_beyond_the_grace_still_runs(noon: datetime) -> None:
 def test_beyond_the_grace_the_latest_runs_and_the_others_are_one_skipped_stretch(
     every_ten_seconds: Every, noon: datetime
 ) -> None:
-    # At 12:05:05 the grace reaches back to 12:04:05: 30 fires from 12:00:00 to 12:04:00 … of which the last one runs.
+    # At 12:05:05 the grace reaches back to 12:04:05. Of the 25 fires from 12:00:00 to 12:04:00 the last one runs.
     planned = plan(every_ten_seconds, due_at=noon, now=noon + 305 * SECOND, look_ahead=0 * SECOND)
     assert planned.skipped == Skipped(first=noon, last=noon + 230 * SECOND, count=24)
     assert planned.fire_times == at(noon, 240, 250, 260, 270, 280, 290, 300)

@@ -40,6 +40,6 @@ def test_what_waits_can_be_claimed() -> None:
     assert set(CLAIMABLE) == {State.SCHEDULED, State.QUEUED}
 
 
-@pytest.mark.parametrize(("source", "target"), product(State, State))
+@pytest.mark.parametrize(("source", "target"), list(product(State, State)))
 def test_a_step_is_allowed_if_and_only_if_the_design_has_it(source: State, target: State) -> None:
     assert is_allowed(source, target) is ((source.value, target.value) in DESIGNED)

@@ -1,0 +1,48 @@
+"""`./onbeat up`: everything on private PostgreSQL, Redis and RabbitMQ in one command."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from launcher import services
+from scheduler_project.env import parse_env_file
+from tests.acceptance.checkout import Checkout, family, get, is_alive
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.full
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Iterator[Checkout]:
+    one = Checkout(tmp_path / "checkout")
+    yield one
+    one.close()
+    services.stop(one.data, lambda _line: None)
+
+
+def test_one_command_runs_everything_on_services_of_its_own_and_stops_it_again(checkout: Checkout) -> None:
+    process = checkout.onbeat("up")
+    address = checkout.address(process)
+    environment = parse_env_file((checkout.data / "services.env").read_text(), "services.env")
+
+    def count(query: str) -> int:
+        with psycopg.connect(environment["DATABASE_URL"]) as connection:
+            row = connection.execute(query.encode()).fetchone()
+            return int(row[0]) if row else 0
+
+    wait_until(
+        lambda: count("SELECT count(*) FROM onbeat_execution WHERE state = 'SUCCEEDED'"), what="an execution succeeded"
+    )
+    assert count("SELECT count(*) FROM onbeat_beat") == 2
+    assert get(address, "/health/ready")[0] == 200
+    flower = checkout.address(process, "flower")
+    wait_until(lambda: get(flower, "/healthcheck")[0] == 200, what="Flower answers")
+
+    members = family(process.pid)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=90) == 0
+    assert [pid for pid in members if is_alive(pid)] == []
+    assert services.running(checkout.data) is None

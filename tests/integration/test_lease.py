@@ -1,0 +1,78 @@
+"""Leases save work and decide nothing."""
+
+import uuid
+from datetime import datetime
+
+import pytest
+import redis
+from django.conf import settings
+
+from beat.lease import Leases, execution_key, fire_key
+from executions.identity import milliseconds, new_execution_id
+from executions.models import Execution
+from executions.states import Trigger
+from tests.making import seconds
+from tests.waiting import wait_until
+
+
+def leases(holder: str, *, url: str | None = None, prefix: str = "", life: float = 10) -> Leases:
+    url = settings.REDIS_URL if url is None else url
+    return Leases(url=url, prefix=prefix, holder=holder, life=seconds(life))
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"t{uuid.uuid4().hex[:10]}."
+
+
+@pytest.mark.full
+def test_a_lease_has_one_holder_who_may_take_it_again(prefix: str) -> None:
+    first, second = leases("first", prefix=prefix), leases("second", prefix=prefix)
+    assert first.take(["a", "b"]) == [True, True]
+    assert second.take(["b", "c"]) == [False, True]
+    assert first.take(["a", "b", "c"]) == [True, True, False]
+
+
+@pytest.mark.full
+def test_a_lease_runs_out(prefix: str) -> None:
+    leases("gone", prefix=prefix, life=0.05).take(["a"])
+    other = leases("other", prefix=prefix)
+    wait_until(lambda: other.take(["a"]) == [True], what="the lease of the other has run out")
+
+
+@pytest.mark.full
+def test_two_installations_on_one_redis_do_not_meet(prefix: str) -> None:
+    leases("first", prefix=prefix).take(["a"])
+    assert leases("second", prefix=f"other-{prefix}").take(["a"]) == [True]
+
+
+@pytest.mark.full
+def test_a_flushed_redis_grants_everything_anew(prefix: str) -> None:
+    leases("first", prefix=prefix).take(["a"])
+    redis.Redis.from_url(settings.REDIS_URL).delete(f"{prefix}a")
+    assert leases("second", prefix=prefix).take(["a"]) == [True]
+
+
+def test_without_redis_every_lease_is_granted() -> None:
+    assert leases("me", url="").take(["a", "b"]) == [True, True]
+
+
+def test_a_redis_that_is_away_grants_every_lease_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    away = leases("me", url="redis://127.0.0.1:1/0")
+    assert away.take(["a"]) == [True]
+    assert away.take(["a", "b"]) == [True, True]
+    assert [record.message for record in caplog.records] == [
+        "Redis is away: beats go on without leases, the database decides  error=ConnectionError"
+    ]
+
+
+def test_the_beat_that_planned_a_fire_holds_the_lease_to_publish_it(noon: datetime) -> None:
+    fire = Execution(id=new_execution_id(noon), job_id=7, fire_time=noon, trigger=Trigger.SCHEDULE)
+    assert execution_key(fire) == fire_key(7, milliseconds(noon))
+
+
+def test_retries_and_asked_for_runs_have_leases_of_their_own(noon: datetime) -> None:
+    retry = Execution(id=new_execution_id(noon), job_id=7, fire_time=noon, trigger=Trigger.SCHEDULE, attempt=2)
+    asked = Execution(id=new_execution_id(noon), job_id=7, fire_time=noon, trigger=Trigger.MANUAL)
+    assert execution_key(retry) == f"lease:{retry.pk}:2"
+    assert execution_key(asked) == f"lease:{asked.pk}:1"

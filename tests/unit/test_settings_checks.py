@@ -1,0 +1,152 @@
+"""System checks: dangerous settings have an id, the defaults raise none."""
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as project_settings
+from django.core import checks
+
+from beat.checks import fires_are_seen_in_time
+from executions.checks import broker_and_database_go_together
+from scheduler_project.checks import full_is_safe, variables_are_known
+from scheduler_project.env import Environment
+from workers.checks import living_workers_are_not_rescued
+
+ALL = [
+    broker_and_database_go_together,
+    fires_are_seen_in_time,
+    full_is_safe,
+    living_workers_are_not_rescued,
+    variables_are_known,
+]
+ENGINES = {"sqlite": "django.db.backends.sqlite3", "postgresql": "django.db.backends.postgresql"}
+
+
+def ids(messages: list[checks.CheckMessage]) -> list[str | None]:
+    return [message.id for message in messages]
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Pretend that the project is set up for a database; nothing connects to it."""
+
+    def choose(vendor: str) -> None:
+        monkeypatch.setitem(project_settings.DATABASES["default"], "ENGINE", ENGINES[vendor])
+
+    return choose
+
+
+@pytest.fixture
+def defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The settings as they are with nothing in the environment but a place for the files."""
+    empty = Environment({"DATA_DIR": str(tmp_path)})
+    monkeypatch.setattr(Environment, "of_process", lambda root: empty)
+    return runpy.run_path(str(project_settings.BASE_DIR / "scheduler_project" / "settings.py"))
+
+
+@pytest.mark.parametrize("check", ALL)
+def test_the_defaults_raise_nothing(
+    check: Callable[[], list[Any]], defaults: dict[str, Any], settings, database
+) -> None:
+    assert defaults["DATABASES"]["default"]["ENGINE"] == ENGINES["sqlite"]
+    database("sqlite")
+    for name, value in defaults.items():
+        if name.startswith("ONBEAT_") or name in ("CELERY_BROKER_URL", "REDIS_URL", "DEBUG", "ENVIRONMENT"):
+            setattr(settings, name, value)
+    assert check() == []
+
+
+@pytest.mark.parametrize("check", ALL)
+def test_each_check_runs_with_djangos_own(check: Callable[[], list[Any]]) -> None:
+    assert check in checks.registry.registry.get_checks()
+
+
+@pytest.mark.parametrize(
+    ("vendor", "broker", "expected"),
+    [
+        ("sqlite", "folder:///srv/broker", []),
+        ("postgresql", "amqp://rabbit//", []),
+        ("postgresql", "amqps://rabbit//", []),
+        ("postgresql", "folder:///srv/broker", ["onbeat_executions.W001"]),
+        ("sqlite", "amqp://rabbit//", ["onbeat_executions.W002"]),
+    ],
+)
+def test_broker_and_database_go_together(vendor: str, broker: str, expected: list[str], settings, database) -> None:
+    database(vendor)
+    settings.CELERY_BROKER_URL = broker
+    assert ids(broker_and_database_go_together()) == expected
+
+
+@pytest.mark.parametrize(
+    ("look_ahead", "poll", "lease", "silent_after", "expected"),
+    [
+        (5, 1, 15, 10, []),
+        (1.1, 1, 1.2, 1.1, []),
+        (1, 1, 15, 10, ["onbeat_beat.E001"]),
+        (0.5, 1, 15, 10, ["onbeat_beat.E001"]),
+        (5, 1, 5, 10, ["onbeat_beat.W001"]),
+        (5, 1, 15, 1, ["onbeat_beat.E002"]),
+        (5, 5, 5, 5, ["onbeat_beat.E001", "onbeat_beat.W001", "onbeat_beat.E002"]),
+    ],
+)
+def test_the_beat_sees_its_fires_in_time(
+    look_ahead: float, poll: float, lease: float, silent_after: float, expected: list[str], settings
+) -> None:
+    settings.ONBEAT_BEAT_LOOK_AHEAD_SECONDS = look_ahead
+    settings.ONBEAT_BEAT_POLL_SECONDS = poll
+    settings.ONBEAT_BEAT_LEASE_SECONDS = lease
+    settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS = silent_after
+    assert ids(fires_are_seen_in_time()) == expected
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "lost_after", "expected"),
+    [(5, 20, []), (5, 10, []), (5, 9.9, ["onbeat_workers.E001"]), (5, 1, ["onbeat_workers.E001"])],
+)
+def test_a_living_worker_is_not_rescued(heartbeat: float, lost_after: float, expected: list[str], settings) -> None:
+    settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS = heartbeat
+    settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS = lost_after
+    assert ids(living_workers_are_not_rescued()) == expected
+
+
+@pytest.mark.parametrize(
+    ("vendor", "is_kept", "debug", "redis", "expected"),
+    [
+        ("sqlite", False, True, "", []),
+        ("postgresql", True, False, "redis://redis/0", []),
+        ("postgresql", False, False, "redis://redis/0", ["scheduler_project.E001"]),
+        ("postgresql", True, True, "redis://redis/0", ["scheduler_project.W001"]),
+        ("postgresql", True, False, "", ["scheduler_project.W002"]),
+        ("postgresql", False, True, "", [f"scheduler_project.{end}" for end in ("E001", "W001", "W002")]),
+    ],
+)
+def test_what_is_fine_for_a_first_look_is_not_fine_with_postgresql(
+    vendor: str, is_kept: bool, debug: bool, redis: str, expected: list[str], settings, database
+) -> None:
+    database(vendor)
+    settings.SECRET_KEY_IS_KEPT = is_kept
+    settings.DEBUG = debug
+    settings.REDIS_URL = redis
+    assert ids(full_is_safe()) == expected
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("ONBEAT_BEAT_POL_SECONDS", "Did you mean ONBEAT_BEAT_POLL_SECONDS?"),
+        ("ONBEAT_QQQQ", "Remove it."),
+    ],
+)
+def test_a_misspelt_variable_is_an_error_with_the_nearest_name(variable: str, hint: str, settings) -> None:
+    settings.ENVIRONMENT = Environment({variable: "1", "ONBEAT_BEAT_POLL_SECONDS": "1", "HOME": "/root"})
+    settings.ENVIRONMENT.seconds("ONBEAT_BEAT_POLL_SECONDS", 1)
+    (error,) = variables_are_known()
+    assert (error.id, error.msg, error.hint) == (
+        "scheduler_project.E002",
+        f"The variable {variable} is not known.",
+        hint,
+    )
+    assert error.is_serious()
