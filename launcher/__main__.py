@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except (Refusal, services.ServicesUnavailable) as refusal:
+    except Refusal as refusal:
         sys.exit(f"onbeat: {refusal}")
     except KeyboardInterrupt:
         sys.exit(130)

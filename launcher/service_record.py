@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from launcher.refusal import Refusal
+
 NAME = "onbeat"  # the user, the database and the virtual host are all called so
 
 
-class ServicesUnavailable(Exception):
+class ServicesUnavailable(Refusal):
     """The private services cannot be had; the text says why and what to do, in a sentence or two."""
 
 

@@ -9,7 +9,6 @@ ever judged by asking it with our password, and only what is provably ours is st
 import dataclasses
 import fcntl
 import hashlib
-import os
 import re
 import secrets
 import sys
@@ -20,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from launcher import docker, packages, postgres, rabbitmq, redis_server
+from launcher import docker, folders, packages, postgres, rabbitmq, redis_server
 from launcher.binaries import OLDEST_POSTGRES, Binaries, find_binaries
 from launcher.ports import keep_or_choose
 from launcher.probes import postgres_answers, rabbitmq_answers, redis_answers
@@ -77,23 +76,18 @@ def running(data_dir: Path) -> Addresses | None:
     return record.addresses() if record and not _not_answering(record) else None
 
 
-def main(argv: list[str]) -> int:
+def main(words: list[str]) -> int:
     """`services [start|stop|status]`, for a person at a terminal."""
-    words = argv[1:] if argv[:1] == ["services"] else argv
     command = words[0] if words else "start"
-    data_dir = Path(os.environ.get("DATA_DIR") or Path(__file__).parent.parent / "var").expanduser().resolve()
-    try:
-        if command == "start" and len(words) <= 1:
-            _show(start(data_dir, print), data_dir)
-            return 0
-        if command == "stop" and len(words) == 1:
-            print("Stopped; the data stays." if stop(data_dir, print) else "None of the private services was running.")
-            return 0
-        if command == "status" and len(words) == 1:
-            return _print_status(data_dir)
-    except ServicesUnavailable as problem:
-        print(problem, file=sys.stderr)
-        return 1
+    data_dir = folders.data_dir()
+    if command == "start" and len(words) <= 1:
+        _show(start(data_dir, print), data_dir)
+        return 0
+    if command == "stop" and len(words) == 1:
+        print("Stopped; the data stays." if stop(data_dir, print) else "None of the private services was running.")
+        return 0
+    if command == "status" and len(words) == 1:
+        return _print_status(data_dir)
     print("Usage: ./onbeat services [start|stop|status]", file=sys.stderr)
     return 2
 

@@ -78,9 +78,10 @@ class Platform:
             "DATA_DIR": str(folder),
             "SECRET_KEY": "only-for-tests",
             "ONBEAT_EXECUTIONS_PREFIX": f"{self.name}.",
-            # A lost worker is noticed soon, so that no test has to wait for it.
+            # Lost workers are noticed and leases of dead beats run out soon, so that no test has to wait for long.
             "ONBEAT_WORKERS_HEARTBEAT_SECONDS": "0.5",
             "ONBEAT_WORKERS_LOST_AFTER_SECONDS": "3",
+            "ONBEAT_BEAT_LEASE_SECONDS": "6",
             **self._addresses(),
         }
 

@@ -1,18 +1,35 @@
-"""A demo cron job goes plan → publish → claim → finish, with real processes, embedded and full."""
+"""A cron job goes plan → publish → claim → finish with real processes, embedded and full, and through their deaths."""
 
 from datetime import UTC, datetime
 from itertools import pairwise
+
+import pytest
 
 from tests.platform import Platform
 from tests.waiting import wait_until
 
 SUCCEEDED = "SELECT count(*) FROM onbeat_execution WHERE state = 'SUCCEEDED'"
-PULSES = """
-    SELECT e.fire_time FROM onbeat_execution e JOIN onbeat_job j ON j.id = e.job_id
-    WHERE j.key = 'demo.pulse' AND e.state = 'SUCCEEDED' ORDER BY e.fire_time
-"""
-# A fire that is not there, and one that is there twice, both show as a step that is not five seconds.
 UNENDED = "SELECT count(*) FROM onbeat_execution WHERE state IN ('QUEUED', 'RUNNING')"
+LOST = "SELECT count(*) FROM onbeat_attempt WHERE outcome = 'WORKER_LOST'"
+EVERY_SECOND = 'key="pulse", task="onbeat.echo", schedule=Cron("* * * * * *")'
+LONG = 'key="long", task="onbeat.sleep", kwargs={"seconds": 4}, schedule=Once(now + timedelta(seconds=1))'
+
+
+@pytest.fixture
+def pulsing(platform: Platform) -> Platform:
+    """A platform with one job that fires every second."""
+    platform.manage("migrate")
+    create(platform, EVERY_SECOND)
+    return platform
+
+
+def create(platform: Platform, definition: str) -> None:
+    platform.manage(
+        "shell",
+        "-c",
+        "from datetime import timedelta; from executions.clock import database_now; from jobs import definitions; "
+        f"from jobs.recurrence import *; now = database_now(); definitions.create({definition}, now=now)",
+    )
 
 
 def test_a_demo_job_is_planned_published_claimed_and_finished(platform: Platform) -> None:
@@ -27,29 +44,25 @@ def test_a_demo_job_is_planned_published_claimed_and_finished(platform: Platform
     assert platform.rows("SELECT number, outcome FROM onbeat_attempt")[0] == (1, "SUCCEEDED")
 
 
-def test_kill_9_of_everything_loses_nothing(platform: Platform) -> None:
-    platform.manage("prepare", "--demo", "always")
+def test_kill_9_of_everything_loses_nothing_and_doubles_nothing(pulsing: Platform) -> None:
     for round_number in range(3):
-        before = platform.count(SUCCEEDED)
-        beat, worker = platform.beat(f"beat-{round_number}"), platform.worker(f"worker-{round_number}")
-        wait_until(lambda before=before: platform.count(SUCCEEDED) > before, what="an execution has succeeded")
+        before = pulsing.count(SUCCEEDED)
+        beat, worker = pulsing.beat(f"beat-{round_number}"), pulsing.worker(f"worker-{round_number}")
+        wait_until(lambda before=before: pulsing.count(SUCCEEDED) > before + 1, what="executions have succeeded")
         beat.kill_all()
         worker.kill_all()
-    platform.beat("beat-last")
-    platform.worker("worker-last")
-    before = platform.count(SUCCEEDED)
-    wait_until(lambda: platform.count(SUCCEEDED) >= before + 2, what="fires go on after the last restart")
-    latest = "(SELECT max(fire_time) FROM onbeat_execution WHERE state = 'SUCCEEDED')"
-    unended = f"SELECT count(*) FROM onbeat_execution WHERE state <> 'SUCCEEDED' AND fire_time < {latest}"
-    demo_pulse = " AND job_id = (SELECT id FROM onbeat_job WHERE key = 'demo.pulse')"
-    wait_until(lambda: platform.count(unended + demo_pulse) == 0, what="every earlier fire has succeeded", seconds=60)
-    assert steps_between_pulses(platform) == {5}
+    pulsing.beat("beat-last")
+    pulsing.worker("worker-last")
+    before = pulsing.count(SUCCEEDED)
+    wait_until(lambda: pulsing.count(SUCCEEDED) >= before + 3, what="fires go on after the last restart")
+    wait_until(lambda: has_no_gap(pulsing), what="every fire up to the latest success has succeeded once", seconds=60)
 
 
-def steps_between_pulses(platform: Platform) -> set[int]:
-    """The seconds from each pulse to the next."""
-    seconds = [second_of(fire_time) for (fire_time,) in platform.rows(PULSES)]
-    return {later - earlier for earlier, later in pairwise(seconds)}
+def has_no_gap(platform: Platform) -> bool:
+    """Whether the successes stand a second apart: one that is missing or doubled shows as another step."""
+    succeeded = "SELECT fire_time FROM onbeat_execution WHERE state = 'SUCCEEDED' ORDER BY fire_time"
+    times = [second_of(fire_time) for (fire_time,) in platform.rows(succeeded)]
+    return {later - earlier for earlier, later in pairwise(times)} == {1}
 
 
 def second_of(fire_time: object) -> int:
@@ -57,38 +70,34 @@ def second_of(fire_time: object) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
-def test_sigterm_stops_beat_and_worker_with_a_clean_exit(platform: Platform) -> None:
-    platform.manage("prepare", "--demo", "always")
-    beat, worker = platform.beat(), platform.worker()
-    wait_until(lambda: platform.count(SUCCEEDED), what="an execution has succeeded")
+def test_sigterm_stops_beat_and_worker_with_a_clean_exit(pulsing: Platform) -> None:
+    beat, worker = pulsing.beat(), pulsing.worker()
+    wait_until(lambda: pulsing.count(SUCCEEDED), what="an execution has succeeded")
     assert beat.terminate() == 0
+    wait_until(lambda: pulsing.count(UNENDED) == 0, what="what was published has run")
     assert worker.terminate() == 0
-    assert platform.count("SELECT count(*) FROM onbeat_beat") == 0
-    assert platform.count("SELECT count(*) FROM onbeat_worker") == 0
-    assert platform.count(UNENDED) == 0
+    assert pulsing.count("SELECT count(*) FROM onbeat_beat") == 0
+    assert pulsing.count("SELECT count(*) FROM onbeat_worker") == 0
 
 
 def test_a_worker_killed_in_mid_run_is_rescued_and_its_work_done_again(platform: Platform) -> None:
-    platform.manage("prepare", "--demo", "always")
-    platform.manage("shell", "-c", LONG_JOB)
+    platform.manage("migrate")
+    create(platform, LONG)
     platform.beat()
     worker = platform.worker("worker-1")
-    running = "SELECT count(*) FROM onbeat_execution WHERE state = 'RUNNING' AND task = 'onbeat.sleep'"
-    wait_until(lambda: platform.count(running), what="the long task runs")
+    wait_until(lambda: platform.count(UNENDED.replace("'QUEUED', ", "")), what="the long task runs")
     worker.kill_all()
     platform.worker("worker-2")
-    lost = "SELECT count(*) FROM onbeat_attempt WHERE outcome = 'WORKER_LOST'"
-    wait_until(lambda: platform.count(lost), what="the lost attempt is recorded")
+    wait_until(lambda: platform.count(LOST), what="the lost attempt is recorded")
     again = "SELECT count(*) FROM onbeat_execution WHERE attempt = 2 AND lost = 1 AND state = 'SUCCEEDED'"
     wait_until(lambda: platform.count(again), what="the second attempt succeeds")
 
 
-LONG_JOB = """
-from datetime import timedelta
-from executions.clock import database_now
-from jobs import definitions
-from jobs.recurrence import Once
-now = database_now()
-once = Once(now + timedelta(seconds=1))
-definitions.create(key="long", task="onbeat.sleep", kwargs={"seconds": 4}, schedule=once, now=now)
-"""
+def test_two_beats_and_two_workers_fire_each_second_once(pulsing: Platform) -> None:
+    for number in (1, 2):
+        pulsing.beat(f"beat-{number}")
+        pulsing.worker(f"worker-{number}")
+    wait_until(lambda: pulsing.count(SUCCEEDED) >= 5, what="five executions have succeeded")
+    assert pulsing.count("SELECT count(*) FROM onbeat_beat") == 2
+    wait_until(lambda: has_no_gap(pulsing), what="every second fired once")
+    assert pulsing.count("SELECT count(*) FROM onbeat_attempt WHERE number > 1") == 0
