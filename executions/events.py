@@ -27,4 +27,5 @@ def _write(level: int, event: str, fields: dict[str, object]) -> None:
 
 def _shown(value: object) -> str:
     text = str(value)
-    return repr(text) if " " in text else text
+    # One event is one line, whatever a value holds.
+    return text if text.isprintable() and " " not in text else repr(text)

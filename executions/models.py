@@ -99,7 +99,7 @@ class Execution(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.job_id} at {self.fire_time:%Y-%m-%d %H:%M:%S} ({self.state})"
+        return str(self.pk)
 
 
 class Attempt(models.Model):

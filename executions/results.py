@@ -4,26 +4,36 @@ Invariant: whatever a handler returns or raises can be stored, so a strange valu
 """
 
 import json
+import re
 import traceback
 from typing import Any
 
 ERROR_CHARACTERS = 20_000
+# The escape of a NUL, which PostgreSQL's JSON does not take; after an odd backslash it is only text that looks so.
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def storable_result(value: object, *, limit_bytes: int) -> Any:
     """The value as JSON that every database takes, or a note on what was too large or not JSON."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        encoded = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     except (TypeError, ValueError, RecursionError):
-        return {"not_json": storable_text(repr(value), 1000)}
-    # PostgreSQL's JSON takes neither a NUL nor a lone surrogate.
-    encoded = text.encode("utf-8", "replace").replace(b"\\u0000", "␀".encode())
+        return {"not_json": _described(value)}
+    encoded = _NUL.sub(rb"\1\\u2400", encoded)
     if len(encoded) > limit_bytes:
         return {
             "too_large": f"{len(encoded)} bytes, the limit is {limit_bytes}",
             "start": encoded[:200].decode("utf-8", "ignore"),
         }
     return json.loads(encoded)
+
+
+def _described(value: object) -> str:
+    try:
+        return storable_text(repr(value), 1000)
+    except Exception:
+        # A repr is the handler's own code or hits a limit of Python's: the kind of the value has to do.
+        return f"a value of type {type(value).__name__}"
 
 
 def storable_error(error: BaseException) -> str:

@@ -16,9 +16,12 @@ class Exponential:
 
     def delay(self, failures: int) -> timedelta:
         """How long to wait after the given number of failures (1 after the first)."""
-        # The exponent is bounded, so that a job with a million attempts does not overflow a timedelta.
-        factor: int = 2 ** min(failures - 1, 32)
-        return min(self.cap, self.initial * factor)
+        delay = self.initial
+        for _ in range(failures - 1):
+            if not timedelta(0) < delay < self.cap:
+                break
+            delay *= 2
+        return min(self.cap, delay)
 
 
 DEFAULT_BACKOFF = Exponential()

@@ -19,8 +19,7 @@ def without_secrets(url: str) -> str:
     if not url:
         return ""
     parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _database() -> str:

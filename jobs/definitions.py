@@ -19,7 +19,9 @@ from executions.retry import DEFAULT_MAX_ATTEMPTS
 from jobs.models import Job, Kind, Schedule, shard_of
 from jobs.recurrence import Cron, Every, InvalidSchedule, Once
 
+_MOST_ATTEMPTS = 10_000
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}")
+_TASK = re.compile(r"[!-~]{1,255}")
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -76,8 +78,10 @@ def _check_names(*, key: str, task: str, queue: str) -> None:
         raise InvalidDefinition(
             "key", f"The key {key!r} must be 1 to 200 letters, digits and . _ : @ / - and start with a letter or digit."
         )
-    if not task or len(task) > 255:
-        raise InvalidDefinition("task", "The task must be the registered name of a Celery task, up to 255 characters.")
+    if not _TASK.fullmatch(task):
+        raise InvalidDefinition(
+            "task", f"The task {task[:80]!r} must be the registered name of a Celery task, up to 255 characters."
+        )
     if not _QUEUE.fullmatch(queue) or queue == DEAD_LETTERS:
         raise InvalidDefinition(
             "queue", f"The queue {queue!r} must be 1 to 100 letters, digits and . _ - and not {DEAD_LETTERS!r}."
@@ -89,21 +93,31 @@ def _check_limits(*, priority: int, max_attempts: int) -> None:
         raise InvalidDefinition(
             "priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {priority}."
         )
-    if max_attempts < 1:
-        raise InvalidDefinition("max_attempts", f"max_attempts must be at least 1, not {max_attempts}.")
+    if not 1 <= max_attempts <= _MOST_ATTEMPTS:
+        raise InvalidDefinition("max_attempts", f"max_attempts must be 1 to {_MOST_ATTEMPTS}, not {max_attempts}.")
 
 
 def _check_payload(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    try:
-        size = len(json.dumps([list(args), dict(kwargs)], allow_nan=False).encode())
-    except (TypeError, ValueError) as error:
-        raise InvalidDefinition("kwargs", f"The arguments must be plain JSON: {error}.") from None
+    size = _json_bytes("args", list(args)) + _json_bytes("kwargs", dict(kwargs))
+    if not all(isinstance(name, str) for name in kwargs):
+        raise InvalidDefinition("kwargs", "The names of keyword arguments must be text.")
     if size > settings.ONBEAT_JOBS_PAYLOAD_BYTES:
         raise InvalidDefinition(
             "kwargs",
             f"The arguments take {size} bytes and the limit is {settings.ONBEAT_JOBS_PAYLOAD_BYTES}; "
             "store large data elsewhere and pass a reference.",
         )
+
+
+def _json_bytes(field: str, value: object) -> int:
+    try:
+        encoded = json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        # UnicodeEncodeError is a ValueError: half a surrogate pair is no text.
+        raise InvalidDefinition(field, f"The {field} must be plain JSON: {error}.") from None
+    if b"\\u0000" in encoded:
+        raise InvalidDefinition(field, f"The {field} must not hold a NUL character.")
+    return len(encoded)
 
 
 def _first_fire(schedule: Cron | Every | Once, now: datetime) -> datetime:

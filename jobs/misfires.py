@@ -38,7 +38,7 @@ def plan_fires(
     skipped = None
     fire: datetime | None = due_at
     if due_at < now - grace:
-        fire, skipped = _latest(recurrence, due_at=due_at, until=now - grace)
+        fire, skipped = _latest(recurrence, due_at=due_at, before=now - grace)
     fire_times: list[datetime] = []
     while fire is not None and fire <= horizon and len(fire_times) < limit:
         fire_times.append(fire)
@@ -46,9 +46,9 @@ def plan_fires(
     return FirePlan(tuple(fire_times), skipped, fire)
 
 
-def _latest(recurrence: Recurrence, *, due_at: datetime, until: datetime) -> tuple[datetime, Skipped | None]:
-    """The latest fire up to `until`, and the stretch before it."""
-    passed = [due_at, *islice(_fires(recurrence, after=due_at, until=until), COUNT_LIMIT)]
+def _latest(recurrence: Recurrence, *, due_at: datetime, before: datetime) -> tuple[datetime, Skipped | None]:
+    """The latest fire older than `before`, and the stretch before it."""
+    passed = [due_at, *islice(_fires(recurrence, after=due_at, before=before), COUNT_LIMIT)]
     if len(passed) == 1:
         return due_at, None
     if len(passed) <= COUNT_LIMIT:
@@ -57,13 +57,13 @@ def _latest(recurrence: Recurrence, *, due_at: datetime, until: datetime) -> tup
     window = (passed[-1] - due_at) / 100
     tail: list[datetime] = []
     while len(tail) < 2:
-        tail = list(_fires(recurrence, after=max(passed[-3], until - window), until=until))
+        tail = list(_fires(recurrence, after=max(passed[-3], before - window), before=before))
         window *= 2
     return tail[-1], Skipped(due_at, tail[-2], None)
 
 
-def _fires(recurrence: Recurrence, *, after: datetime, until: datetime) -> Iterator[datetime]:
+def _fires(recurrence: Recurrence, *, after: datetime, before: datetime) -> Iterator[datetime]:
     fire = recurrence.next_after(after)
-    while fire is not None and fire <= until:
+    while fire is not None and fire < before:
         yield fire
         fire = recurrence.next_after(fire)

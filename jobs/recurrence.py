@@ -6,6 +6,7 @@ rule of Debian's cron: a fixed-time job that falls into the spring gap fires onc
 hour only the first time; a job with a wildcard minute or hour follows real time.
 """
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
@@ -36,6 +37,11 @@ def _zone(name: str) -> ZoneInfo:
 
 _SOME_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - croniter walks naive wall-clock time
 
+EXPRESSION_CHARACTERS = 200
+# croniter's own `R` is drawn anew each time it is read: two beats would disagree on the fire time.
+_DICE = re.compile(r"[HhRr](\(|/|$)")
+_ONE_VALUE_RANGE = re.compile(r"\b(\w+)-\1(/\d+)?(?!\w)", re.IGNORECASE)
+
 _ALIASES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -55,10 +61,16 @@ class Cron:
     timezone: str = "UTC"
 
     def __post_init__(self) -> None:
+        if len(self.expression) > EXPRESSION_CHARACTERS:
+            raise InvalidSchedule(f"A cron expression may have {EXPRESSION_CHARACTERS} characters, not more.")
         if len(self._fields) not in (5, 6):
             raise InvalidSchedule(
                 f"The cron expression {self.expression!r} must have 5 fields (minute hour day month weekday), "
                 "or 6 with the seconds first."
+            )
+        if any(_DICE.match(item) for field in self._fields for item in field.split(",")):
+            raise InvalidSchedule(
+                f"The cron expression {self.expression!r} asks for a random or hashed value; name the value."
             )
         try:
             self._calendar(_SOME_DAY)
@@ -68,7 +80,8 @@ class Cron:
 
     @cached_property
     def _fields(self) -> list[str]:
-        return _ALIASES.get(self.expression, self.expression).split()
+        # croniter reads `3-3` as "every"; a range with equal ends is that one value.
+        return _ONE_VALUE_RANGE.sub(r"\1", _ALIASES.get(self.expression, self.expression)).split()
 
     @cached_property
     def is_fixed_time(self) -> bool:
@@ -113,6 +126,14 @@ class Cron:
             after = change.instant - timedelta(seconds=1)  # the instant of the change itself may match
 
 
+_LONGEST_SECONDS = 10 * 366 * 24 * 3600
+
+
+def _check_aware(what: str, moment: datetime) -> None:
+    if moment.tzinfo is None:
+        raise InvalidSchedule(f"The {what} {moment.isoformat()} has no time zone; add one, such as +00:00.")
+
+
 @dataclass(frozen=True)
 class Every:
     """Every so many seconds, in phase with an anchor: it never drifts."""
@@ -121,8 +142,9 @@ class Every:
     anchor: datetime
 
     def __post_init__(self) -> None:
-        if self.seconds < 1:
-            raise InvalidSchedule(f"An interval must be at least 1 second, not {self.seconds}.")
+        if not 1 <= self.seconds <= _LONGEST_SECONDS:
+            raise InvalidSchedule(f"An interval must be 1 second to 10 years, not {self.seconds} seconds.")
+        _check_aware("anchor", self.anchor)
 
     def next_after(self, moment: datetime) -> datetime:
         step = timedelta(seconds=self.seconds)
@@ -132,6 +154,9 @@ class Every:
 @dataclass(frozen=True)
 class Once:
     at: datetime
+
+    def __post_init__(self) -> None:
+        _check_aware("instant", self.at)
 
     def next_after(self, moment: datetime) -> datetime | None:
         return self.at.astimezone(UTC) if self.at > moment else None

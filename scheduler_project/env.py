@@ -10,8 +10,8 @@ Sources, first hit wins: the process environment, the file named by ONBEAT_ENV_F
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
+from typing import Any, TypeVar
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -39,6 +39,13 @@ def parse_env_file(text: str, source: str) -> dict[str, str]:
     return values
 
 
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ImproperlyConfigured(f"{path} cannot be read as UTF-8 text.") from None
+
+
 class Environment:
     """The variables of one start, and which of them the settings asked for."""
 
@@ -57,7 +64,7 @@ class Environment:
             )
         for path in (root / ".env", Path(named) if named else None):
             if path is not None and path.is_file():
-                variables.update(parse_env_file(path.read_text(encoding="utf-8"), str(path)))
+                variables.update(parse_env_file(_text_of(path), str(path)))
         variables.update(os.environ)
         return cls(variables)
 
@@ -115,23 +122,29 @@ def _flag(text: str) -> bool:
 
 def address(name: str, url: str, schemes: Iterable[str]) -> SplitResult:
     """The parts of a service's URL. Errors name the variable, never the URL: it may hold a password."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        # The parser's own words may quote the password.
+        raise ImproperlyConfigured(f"{name} is no address; write special characters in it as %XX.") from None
     allowed = " or ".join(f"{scheme}://" for scheme in schemes)
     if parts.scheme not in schemes:
         raise ImproperlyConfigured(f"{name} must start with {allowed}, not {parts.scheme or 'no scheme'!r}.")
     try:
-        _ = parts.port
+        is_port_good = parts.port != 0
     except ValueError:
-        raise ImproperlyConfigured(f"{name} has a port that is not a number from 0 to 65535.") from None
+        is_port_good = False
+    if not is_port_good:
+        raise ImproperlyConfigured(f"{name} has a port that is not a number from 1 to 65535.")
     return parts
 
 
-def database(name: str, url: str) -> dict[str, object]:
-    """Django's connection settings for `postgresql://user:password@host:port/name` or `sqlite:///path`."""
+def database(name: str, url: str) -> dict[str, Any]:
+    """Django's connection settings for `postgresql://user:password@host:port/name?sslmode=…` or `sqlite:///path`."""
     parts = address(name, url, ("postgresql", "postgres", "sqlite"))
     path = unquote(parts.path)
     if parts.scheme == "sqlite":
-        if not path.startswith("/") or path == "/":
+        if parts.netloc or not path.startswith("/") or path == "/":
             raise ImproperlyConfigured(f"{name} must name a file: sqlite:///absolute/path/to/db.sqlite3.")
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": path}
     if not parts.hostname or len(path) < 2:
@@ -145,6 +158,7 @@ def database(name: str, url: str) -> dict[str, object]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": parts.hostname,
         "PORT": str(parts.port or 5432),
+        "OPTIONS": dict(parse_qsl(parts.query)),
     }
 
 

@@ -91,7 +91,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
 else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-    DATABASES["default"]["OPTIONS"] = {
+    DATABASES["default"]["OPTIONS"] |= {
         "pool": {"min_size": 1, "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=1), "timeout": 10},
         "connect_timeout": 5,
         "application_name": "onbeat",
@@ -111,6 +111,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
+FORMAT_MODULE_PATH = ["scheduler_project.formats"]
 STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True  # serves the apps' own files without a collectstatic step
 

@@ -32,7 +32,11 @@ def test_the_job_list_shows_schedule_and_next_fire(admin_client: Client, executi
     page = admin_client.get("/admin/onbeat_jobs/job/").content.decode()
     assert "billing.daily" in page
     assert "0 3 * * * (America/Los_Angeles)" in page
-    assert "June 16, 2026, 10 a.m." in page
+    assert "2026-06-16 10:00:00" in page
+
+
+def test_pages_carry_the_products_name(admin_client: Client) -> None:
+    assert "<title>Site administration | Onbeat</title>" in admin_client.get("/admin/").content.decode()
 
 
 def test_an_execution_shows_its_attempts_and_escapes_what_users_wrote(

@@ -44,7 +44,7 @@ def test_a_message_holds_the_arguments_and_names_its_attempt(
 
 
 def test_arguments_are_not_shown_to_whoever_listens(noon: datetime, publisher: Publisher, broker: Queues) -> None:
-    publisher.publish([planned(a_job(now=noon, kwargs={"token": "hush-hush"}), noon)])
+    publisher.publish([planned(a_job(now=noon, args=["hush-hush"], kwargs={"token": "hush-hush"}), noon)])
     assert "hush-hush" not in json.dumps(broker.take().headers, default=str)
 
 

@@ -29,6 +29,9 @@ def elsewhere(act: Callable[[], T]) -> T:
 
     def with_own_connection() -> T:
         try:
+            with connection.cursor() as cursor:
+                # A step that waits for the other's lock would wait for ever here: let it fail instead.
+                cursor.execute("SET lock_timeout = '5s'")
             return act()
         finally:
             connection.close()
