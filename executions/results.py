@@ -6,11 +6,13 @@ Invariant: whatever a handler returns or raises can be stored, so a strange valu
 import json
 import re
 import traceback
+from collections.abc import Iterable
 from typing import Any
 
 ERROR_CHARACTERS = 20_000
+_DEEPEST = 100
 # The escape of a NUL, which PostgreSQL's JSON does not take; after an odd backslash it is only text that looks so.
-_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+_NUL_ESCAPE = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def storable_result(value: object, *, limit_bytes: int) -> Any:
@@ -19,13 +21,36 @@ def storable_result(value: object, *, limit_bytes: int) -> Any:
         encoded = json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     except (TypeError, ValueError, RecursionError):
         return {"not_json": _described(value)}
-    encoded = _NUL.sub(rb"\1\\u2400", encoded)
+    encoded = _NUL_ESCAPE.sub(rb"\1\\u2400", encoded)
     if len(encoded) > limit_bytes:
         return {
             "too_large": f"{len(encoded)} bytes, the limit is {limit_bytes}",
             "start": encoded[:200].decode("utf-8", "ignore"),
         }
+    if is_too_deep(value):
+        return {"too_deep": f"nested more than {_DEEPEST} levels"}
     return json.loads(encoded)
+
+
+def holds_nul(encoded: bytes) -> bool:
+    """Whether JSON text holds the escape of a NUL."""
+    return _NUL_ESCAPE.search(encoded) is not None
+
+
+def is_too_deep(value: object) -> bool:
+    """Whether a value that JSON can say is nested deeper than every later reader of it can bear."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _described(value: object) -> str:

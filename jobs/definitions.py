@@ -15,6 +15,7 @@ from django.db import IntegrityError, transaction
 
 from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY
 from executions.queues import DEAD_LETTERS
+from executions.results import holds_nul, is_too_deep
 from executions.retry import DEFAULT_MAX_ATTEMPTS
 from jobs.models import Job, Kind, Schedule, shard_of
 from jobs.recurrence import Cron, Every, InvalidSchedule, Once
@@ -67,9 +68,7 @@ def create(
             if schedule is not None:
                 Schedule.objects.create(job=job, next_fire_at=first_fire, shard=shard_of(key), **_columns(schedule))
     except IntegrityError:
-        raise InvalidDefinition(
-            "key", f"There is a job {key!r} already; choose another key or change that job."
-        ) from None
+        raise InvalidDefinition("key", f"There is a job {key!r} already; choose another key.") from None
     return job
 
 
@@ -115,8 +114,10 @@ def _json_bytes(field: str, value: object) -> int:
     except (TypeError, ValueError, RecursionError) as error:
         # UnicodeEncodeError is a ValueError: half a surrogate pair is no text.
         raise InvalidDefinition(field, f"The {field} must be plain JSON: {error}.") from None
-    if b"\\u0000" in encoded:
+    if holds_nul(encoded):
         raise InvalidDefinition(field, f"The {field} must not hold a NUL character.")
+    if is_too_deep(value):
+        raise InvalidDefinition(field, f"The {field} are nested too deep; keep them flatter.")
     return len(encoded)
 
 

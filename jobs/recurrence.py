@@ -40,7 +40,9 @@ _SOME_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - croniter walks naive wall-clo
 EXPRESSION_CHARACTERS = 200
 # croniter's own `R` is drawn anew each time it is read: two beats would disagree on the fire time.
 _DICE = re.compile(r"[HhRr](\(|/|$)")
-_ONE_VALUE_RANGE = re.compile(r"\b(\w+)-\1(/\d+)?(?!\w)", re.IGNORECASE)
+_RANGE = re.compile(r"(\w+)-(\w+)(?:/[1-9]\d*)?")
+_WEEKDAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_MONTHS = ["", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 _ALIASES = {
     "@hourly": "0 * * * *",
@@ -51,6 +53,18 @@ _ALIASES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+
+
+def _without_empty_range(item: str) -> str:
+    """croniter reads `3-3` as "every"; a range with equal ends is that one value."""
+    ends = _RANGE.fullmatch(item)
+    return ends[1] if ends and _value(ends[1]) == _value(ends[2]) else item
+
+
+def _value(text: str) -> int | str:
+    if text.isdecimal():
+        return int(text)
+    return next((names.index(text.lower()) for names in (_WEEKDAYS, _MONTHS) if text.lower() in names), text)
 
 
 @dataclass(frozen=True)
@@ -80,8 +94,8 @@ class Cron:
 
     @cached_property
     def _fields(self) -> list[str]:
-        # croniter reads `3-3` as "every"; a range with equal ends is that one value.
-        return _ONE_VALUE_RANGE.sub(r"\1", _ALIASES.get(self.expression, self.expression)).split()
+        fields = _ALIASES.get(self.expression, self.expression).split()
+        return [",".join(map(_without_empty_range, field.split(","))) for field in fields]
 
     @cached_property
     def is_fixed_time(self) -> bool:

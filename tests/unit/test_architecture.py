@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "beat": {"jobs", "executions"},
     "workers": {"jobs", "executions"},
     "launcher": set(),
-    "scheduler_project": {"executions", "jobs", "beat", "workers"},
+    "scheduler_project": {"executions", "jobs", "beat", "workers", "launcher"},
 }
 PURE = ["executions/states.py", "executions/retry.py", "executions/identity.py"]
 PURE += ["jobs/recurrence.py", "jobs/dst.py", "jobs/misfires.py"]

@@ -28,11 +28,28 @@ def test_a_key_that_cannot_stand_in_a_url_is_refused(key: str, noon: datetime) -
     )
 
 
-@pytest.mark.parametrize("task", ["", "x" * 256])
-def test_a_task_without_a_name_or_with_too_long_a_name_is_refused(task: str, noon: datetime) -> None:
+@pytest.mark.parametrize(
+    "task",
+    [
+        "",
+        "x" * 256,
+        " ",
+        "jobs.demo hello",
+        " jobs.demo.hello",
+        "jobs.demo.hello\n",
+        "a\tb",
+        "a\0b",
+        "a\ud800b",
+        "jöbs",
+    ],
+    ids=lambda task: ascii(task[:20]),
+)
+def test_a_task_that_cannot_be_the_name_of_one_is_refused(task: str, noon: datetime) -> None:
     refusal = refusal_of(noon, task=task)
     assert refusal.field == "task"
-    assert str(refusal) == "The task must be the registered name of a Celery task, up to 255 characters."
+    assert str(refusal) == (
+        f"The task {task[:80]!r} must be the registered name of a Celery task, up to 255 characters."
+    )
 
 
 @pytest.mark.parametrize("queue", ["", "a b", "a/b", "-a", "x" * 101, DEAD_LETTERS])
@@ -49,24 +66,77 @@ def test_a_priority_outside_0_to_9_is_refused(priority: int, noon: datetime) -> 
     assert str(refusal) == f"The priority must be 0 (low) to 9 (critical), not {priority}."
 
 
-@pytest.mark.parametrize("max_attempts", [0, -1])
-def test_less_than_one_attempt_is_refused(max_attempts: int, noon: datetime) -> None:
+@pytest.mark.parametrize("max_attempts", [0, -1, 10_001, 2**31])
+def test_less_than_one_attempt_or_more_than_ten_thousand_is_refused(max_attempts: int, noon: datetime) -> None:
     refusal = refusal_of(noon, max_attempts=max_attempts)
     assert refusal.field == "max_attempts"
-    assert str(refusal) == f"max_attempts must be at least 1, not {max_attempts}."
+    assert str(refusal) == f"max_attempts must be 1 to 10000, not {max_attempts}."
 
 
-@pytest.mark.parametrize("value", [{1, 2}, b"bytes", float("nan"), float("inf"), object()], ids=ascii)
-def test_arguments_that_are_not_json_are_refused(value: object, noon: datetime) -> None:
-    refusal = refusal_of(noon, kwargs={"value": value})
-    assert refusal.field == "kwargs"
-    assert str(refusal).startswith("The arguments must be plain JSON: ")
+def circle() -> list[object]:
+    value: list[object] = []
+    value.append(value)
+    return value
 
 
-def test_arguments_that_contain_themselves_are_refused(noon: datetime) -> None:
-    circle: list[object] = []
-    circle.append(circle)
-    assert refusal_of(noon, kwargs={"value": circle}).field == "kwargs"
+def nested(depth: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def given_as(field: str, value: object) -> dict[str, Any]:
+    return {"args": [1, value]} if field == "args" else {"args": [1], "kwargs": {"value": value}}
+
+
+@pytest.mark.parametrize("field", ["args", "kwargs"])
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({1, 2}, "Object of type set is not JSON serializable."),
+        (b"bytes", "Object of type bytes is not JSON serializable."),
+        (object(), "Object of type object is not JSON serializable."),
+        (float("nan"), "Out of range float values are not JSON compliant"),
+        (float("inf"), "Out of range float values are not JSON compliant"),
+        ("a\ud800b", "'utf-8' codec can't encode character '\\ud800' in position"),
+        ({"\udfff": 1}, "'utf-8' codec can't encode character '\\udfff' in position"),
+        ({(1, 2): 3}, "keys must be str, int, float, bool or None, not tuple."),
+        (10**5000, "Exceeds the limit"),
+        (circle(), "Circular reference detected."),
+        (nested(100_000), "maximum recursion depth exceeded"),
+    ],
+    ids=[
+        *("set", "bytes", "object", "nan", "inf", "surrogate", "surrogate as a name"),
+        *("pair as a name", "5001 digits", "circle", "deep"),
+    ],
+)
+def test_arguments_that_are_not_json_are_refused_where_they_stand(
+    field: str, value: object, problem: str, noon: datetime
+) -> None:
+    refusal = refusal_of(noon, **given_as(field, value))
+    assert refusal.field == field
+    assert str(refusal).startswith(f"The {field} must be plain JSON: {problem}")
+    assert str(refusal).endswith(".")
+
+
+@pytest.mark.parametrize("field", ["args", "kwargs"])
+@pytest.mark.parametrize("value", ["\0", "a\0b", ["\0"], {"a\0": 1}, "\\\0"], ids=ascii)
+def test_arguments_with_a_nul_are_refused_where_it_stands(field: str, value: object, noon: datetime) -> None:
+    refusal = refusal_of(noon, **given_as(field, value))
+    assert refusal.field == field
+    assert str(refusal) == f"The {field} must not hold a NUL character."
+
+
+def test_a_keyword_name_with_a_nul_is_refused(noon: datetime) -> None:
+    refusal = refusal_of(noon, kwargs={"a\0": 1})
+    assert (refusal.field, str(refusal)) == ("kwargs", "The kwargs must not hold a NUL character.")
+
+
+@pytest.mark.parametrize("name", [1, 1.5, True, None])
+def test_a_keyword_name_that_is_not_text_is_refused(name: object, noon: datetime) -> None:
+    refusal = refusal_of(noon, kwargs={"fine": 1, name: 2})
+    assert (refusal.field, str(refusal)) == ("kwargs", "The names of keyword arguments must be text.")
 
 
 @pytest.mark.parametrize("given", [{"kwargs": {"a": "x" * 40}}, {"args": ["x" * 40]}], ids=["kwargs", "args"])
@@ -79,9 +149,24 @@ def test_arguments_above_the_limit_are_refused_with_both_sizes(given: dict[str, 
 
 def test_by_default_64_kilobytes_of_arguments_are_the_limit(noon: datetime, settings) -> None:
     settings.ONBEAT_JOBS_PAYLOAD_BYTES = 64 * 1024
-    around = len('[[], {"a": ""}]')
+    around = len("[]") + len('{"a": ""}')
     refusal = refusal_of(noon, kwargs={"a": "x" * (64 * 1024 - around + 1)})
     assert str(refusal).startswith("The arguments take 65537 bytes and the limit is 65536;")
+
+
+@pytest.mark.parametrize("letter", ["x", "ä", "✓", "😀"])
+def test_the_size_of_arguments_is_that_of_their_utf_8(letter: str, noon: datetime, settings) -> None:
+    settings.ONBEAT_JOBS_PAYLOAD_BYTES = 40
+    size = len("[]") + len('{"a": ""}') + 40 * len(letter.encode())
+    assert str(refusal_of(noon, kwargs={"a": 40 * letter})).startswith(f"The arguments take {size} bytes ")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"key": "x" * 200}, {"task": "x" * 255}, {"queue": "x" * 100}, {"max_attempts": 1}, {"max_attempts": 10_000}],
+)
+def test_a_value_at_its_limit_is_not_what_is_refused(given: dict[str, Any], noon: datetime) -> None:
+    assert refusal_of(noon, schedule=Once(noon), **given).field == "schedule"
 
 
 @pytest.mark.parametrize("delay", [timedelta(0), timedelta(seconds=-1), timedelta(days=-400)])

@@ -152,6 +152,21 @@ def test_a_named_file_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: 
     )
 
 
+@pytest.mark.parametrize("name", [".env", "services.env"])
+def test_an_env_file_that_is_not_utf_8_is_refused_without_showing_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(f"PASSWORD={SECRET}ß\n".encode("latin-1"))
+    if name == ".env":
+        monkeypatch.delenv("ONBEAT_ENV_FILE", raising=False)
+    else:
+        monkeypatch.setenv("ONBEAT_ENV_FILE", str(path))
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        Environment.of_process(tmp_path)
+    assert str(refusal.value) == f"{path} cannot be read as UTF-8 text."
+
+
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     make_folder(tmp_path / "new" / "deep")
@@ -179,11 +194,11 @@ def test_an_address_with_another_scheme_is_refused(url: str, shown: str) -> None
     assert str(refusal.value) == f"REDIS_URL must start with redis:// or rediss://, not {shown!r}."
 
 
-@pytest.mark.parametrize("port", ["65536", "-1", SECRET])
+@pytest.mark.parametrize("port", ["0", "65536", "-1", SECRET])
 def test_an_address_with_an_impossible_port_is_refused(port: str) -> None:
     with pytest.raises(ImproperlyConfigured) as refusal:
         address("REDIS_URL", f"redis://u:{SECRET}@h:{port}/0", ("redis",))
-    assert str(refusal.value) == "REDIS_URL has a port that is not a number from 0 to 65535."
+    assert str(refusal.value) == "REDIS_URL has a port that is not a number from 1 to 65535."
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
@@ -195,7 +210,14 @@ def test_a_postgresql_url_is_djangos_settings(scheme: str) -> None:
         "PASSWORD": SECRET,
         "HOST": "db.example",
         "PORT": "6432",
+        "OPTIONS": {},
     }
+
+
+def test_the_query_of_a_postgresql_url_is_its_options() -> None:
+    found = database("DATABASE_URL", "postgresql://h/jobs?sslmode=require&sslrootcert=%2Fetc%2Fca.pem")
+    assert found["OPTIONS"] == {"sslmode": "require", "sslrootcert": "/etc/ca.pem"}
+    assert found["NAME"] == "jobs"
 
 
 def test_user_password_and_port_may_be_left_out() -> None:
@@ -222,6 +244,8 @@ def test_a_sqlite_url_names_a_file(url: str, path: str) -> None:
         ("sqlite:", "must name a file: sqlite:///absolute/path/to/db.sqlite3."),
         ("sqlite:///", "must name a file: sqlite:///absolute/path/to/db.sqlite3."),
         ("sqlite:db.sqlite3", "must name a file: sqlite:///absolute/path/to/db.sqlite3."),
+        ("sqlite://var/x", "must name a file: sqlite:///absolute/path/to/db.sqlite3."),
+        ("sqlite://var/lib/db.sqlite3", "must name a file: sqlite:///absolute/path/to/db.sqlite3."),
         (
             f"postgresql://u:{SECRET}@h",
             "must name a host and a database: postgresql://user:password@host:5432/name.",
@@ -230,8 +254,9 @@ def test_a_sqlite_url_names_a_file(url: str, path: str) -> None:
             f"postgresql://u:{SECRET}@/jobs",
             "must name a host and a database: postgresql://user:password@host:5432/name.",
         ),
-        (f"postgresql://u:{SECRET}@h:x/jobs", "has a port that is not a number from 0 to 65535."),
-        (f"postgresql://u:{SECRET}/2@h/jobs", "has a port that is not a number from 0 to 65535."),
+        (f"postgresql://u:{SECRET}@h:x/jobs", "has a port that is not a number from 1 to 65535."),
+        (f"postgresql://u:{SECRET}/2@h/jobs", "has a port that is not a number from 1 to 65535."),
+        (f"postgresql://u:{SECRET}@h:0/jobs", "has a port that is not a number from 1 to 65535."),
         (f"mysql://u:{SECRET}@h/jobs", "must start with postgresql:// or postgres:// or sqlite://, not 'mysql'."),
         ("", "must start with postgresql:// or postgres:// or sqlite://, not 'no scheme'."),
     ],
@@ -241,3 +266,11 @@ def test_a_database_url_that_cannot_work_is_refused_without_showing_it(url: str,
         database("DATABASE_URL", url)
     assert str(refusal.value) == f"DATABASE_URL {sentence}"
     assert SECRET not in str(refusal.value)
+
+
+@pytest.mark.parametrize("password", ["hunter℀2", "hunter[2", "hunter]2"])
+def test_a_url_that_cannot_be_taken_apart_is_refused_without_showing_it(password: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        database("DATABASE_URL", f"postgresql://u:{password}@host/db")
+    assert str(refusal.value) == "DATABASE_URL is no address; write special characters in it as %XX."
+    assert refusal.value.__suppress_context__  # a traceback would quote the parser, and that the password

@@ -44,10 +44,17 @@ def test_a_warning_is_a_warning_line(caplog: pytest.LogCaptureFixture) -> None:
         ({"reason": "held by overlap"}, "ticked  reason='held by overlap'"),
         ({"reason": 'it\'s "late"'}, "ticked  reason='it\\'s \"late\"'"),
         ({"reason": "two\nlines of it"}, "ticked  reason='two\\nlines of it'"),
+        ({"reason": "two\nlines"}, "ticked  reason='two\\nlines'"),
+        ({"reason": "a\ttab"}, "ticked  reason='a\\ttab'"),
+        ({"reason": "a\rreturn", "count": 1}, "ticked  reason='a\\rreturn' count=1"),
+        ({"reason": "a\u2028separator"}, "ticked  reason='a\\u2028separator'"),
+        ({"reason": "\x1b[31mred"}, "ticked  reason='\\x1b[31mred'"),
+        ({"reason": ValueError("two\nlines")}, "ticked  reason='two\\nlines'"),
+        ({"customer": "Jürgen✓"}, "ticked  customer=Jürgen✓"),
         ({"share": "100%", "other": "%s %d"}, "ticked  share=100% other='%s %d'"),
     ],
 )
-def test_empty_fields_are_left_out_and_spaced_ones_quoted(
+def test_empty_fields_are_left_out_and_spaced_or_unprintable_ones_quoted(
     fields: dict[str, object], line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     events.emit("ticked", **fields)
@@ -69,6 +76,10 @@ def test_a_percent_sign_in_an_event_is_plain_text(caplog: pytest.LogCaptureFixtu
         ("rediss://redis/0?password=hunter2", "rediss://redis/0"),
         ("redis://redis/0#hunter2", "redis://redis/0"),
         ("redis://u:hunter2%40x@redis/0", "redis://redis/0"),
+        ("redis://:hunter2@[::1]:6379/0", "redis://[::1]:6379/0"),
+        ("amqp://guest:hunter2@[2001:db8::7]/vhost?password=hunter2", "amqp://[2001:db8::7]/vhost"),
+        ("redis://[::1]/0", "redis://[::1]/0"),
+        ("amqp://u:hunter2@x@[::1]:5672//", "amqp://[::1]:5672//"),
         ("folder:///srv/onbeat/broker", "folder:///srv/onbeat/broker"),
         ("unix:///run/redis.sock?password=hunter2", "unix:///run/redis.sock"),
     ],

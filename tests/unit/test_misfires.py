@@ -64,6 +64,30 @@ def test_beyond_the_grace_the_latest_runs_and_the_others_are_one_skipped_stretch
     assert planned.next_fire_at == noon + 310 * SECOND
 
 
+def test_a_fire_exactly_as_old_as_the_grace_is_within_it_and_does_not_stand_for_the_older_ones(noon: datetime) -> None:
+    # At 12:05 the grace reaches back to 12:04, and 12:04 is within it: of 12:00 to 12:03 the last one runs.
+    minutely = Every(seconds=60, anchor=noon)
+    planned = plan(minutely, due_at=noon, now=noon + 5 * MINUTE, look_ahead=0 * SECOND)
+    assert planned.skipped == Skipped(first=noon, last=noon + 2 * MINUTE, count=3)
+    assert planned.fire_times == at(noon, 180, 240, 300)
+    assert planned.next_fire_at == noon + 6 * MINUTE
+
+
+def test_the_only_fire_older_than_the_grace_runs_beside_one_exactly_as_old_as_it(noon: datetime) -> None:
+    minutely = Every(seconds=60, anchor=noon)
+    planned = plan(minutely, due_at=noon, now=noon + 2 * MINUTE, look_ahead=0 * SECOND)
+    assert planned == FirePlan(at(noon, 0, 60, 120), None, noon + 3 * MINUTE)
+
+
+def test_after_a_stretch_too_long_to_count_a_fire_exactly_as_old_as_the_grace_is_within_it(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(misfires, "COUNT_LIMIT", 20)
+    planned = plan(Every(seconds=60, anchor=noon), due_at=noon, now=noon + 100 * MINUTE, look_ahead=0 * SECOND)
+    assert planned.skipped == Skipped(first=noon, last=noon + 97 * MINUTE, count=None)
+    assert planned.fire_times == tuple(noon + n * MINUTE for n in (98, 99, 100))
+
+
 def test_two_fires_beyond_the_grace_are_one_run_and_one_skipped(noon: datetime) -> None:
     planned = plan(Cron("0 * * * *"), due_at=noon, now=noon + 90 * MINUTE)
     assert planned == FirePlan((noon + 60 * MINUTE,), Skipped(noon, noon, 1), noon + 120 * MINUTE)

@@ -19,7 +19,7 @@ def stored(value: object, limit_bytes: int = KILOBYTE) -> object:
     result = storable_result(value, limit_bytes=limit_bytes)
     text = json.dumps(result, ensure_ascii=False, allow_nan=False)
     text.encode("utf-8")  # no lone surrogate
-    assert "\\u0000" not in text
+    assert "\\u0000" not in text.replace("\\\\", "")  # after an escaped backslash it is only text that looks so
     return result
 
 
@@ -46,6 +46,10 @@ def test_plain_json_is_kept_as_it_is(value: object) -> None:
         ({1: "a", None: "b"}, {"1": "a", "null": "b"}),
         ("a\x00b", "a␀b"),
         ({"k\x00": ["\x00"]}, {"k␀": ["␀"]}),
+        ("\\\x00", "\\␀"),  # a NUL after a backslash
+        ("\\\\\x00", "\\\\␀"),
+        ("\x00\x00", "␀␀"),
+        (r"\u0000" + "\x00", r"\u0000" + "␀"),
         ("a\ud800b", "a?b"),
         ({"\udfff": 1}, {"?": 1}),
         ("line\nbreak\ttab\x01", "line\nbreak\ttab\x01"),
@@ -71,6 +75,32 @@ def test_what_a_database_cannot_hold_is_replaced(value: object, kept: object) ->
 )
 def test_what_is_not_json_leaves_a_note(value: object, shown: str) -> None:
     assert stored(value) == {"not_json": shown}
+
+
+class Mute:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def nested(depth: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(10**5000, "int"), ([10**5000], "list"), (nested(100_000), "list"), (Mute(), "Mute"), ({"a": Mute()}, "dict")],
+    ids=["a number of 5001 digits", "such a number in a list", "a deep list", "no repr", "no repr inside"],
+)
+def test_what_can_be_neither_json_nor_shown_leaves_its_kind(value: object, kind: str) -> None:
+    assert stored(value) == {"not_json": f"a value of type {kind}"}
+
+
+@pytest.mark.parametrize("value", [r"\u0000", r"\\u0000", r"C:\u0000\x", {r"\u0000": [r"\u0000"]}], ids=ascii)
+def test_text_that_only_spells_a_nul_is_kept_as_it_is(value: object) -> None:
+    assert stored(value) == value
 
 
 def test_a_structure_that_contains_itself_leaves_a_note() -> None:
@@ -142,3 +172,10 @@ def test_an_error_with_odd_characters_can_be_stored() -> None:
 @pytest.mark.parametrize(("text", "limit", "kept"), [("abc", 3, "abc"), ("abcd", 3, "abc"), ("", 3, "")])
 def test_text_is_cut_at_its_limit(text: str, limit: int, kept: str) -> None:
     assert storable_text(text, limit) == kept
+
+
+def test_a_value_that_is_nested_too_deep_is_told_and_not_kept() -> None:
+    value: list[object] = []
+    for _ in range(900):
+        value = [value]
+    assert storable_result(value, limit_bytes=10_000) == {"too_deep": "nested more than 100 levels"}

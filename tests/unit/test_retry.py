@@ -36,6 +36,24 @@ def test_a_million_failures_do_not_overflow() -> None:
     assert DEFAULT_BACKOFF.delay(1_000_000) == timedelta(hours=1)
 
 
+@pytest.mark.parametrize("failures", [3, 40, 1_000_000])
+def test_a_long_first_wait_is_cut_to_the_cap_however_many_failures(failures: int) -> None:
+    assert Exponential(initial=timedelta(hours=6), cap=timedelta(days=1)).delay(failures) == timedelta(days=1)
+
+
+def test_a_tiny_first_wait_doubles_until_it_reaches_a_large_cap() -> None:
+    backoff = Exponential(initial=timedelta(microseconds=1), cap=timedelta(days=365))
+    assert backoff.delay(41) == timedelta(microseconds=2**40)
+    assert backoff.delay(45) == timedelta(microseconds=2**44)
+    assert backoff.delay(46) == timedelta(days=365)
+    assert backoff.delay(1_000_000) == timedelta(days=365)
+
+
+@pytest.mark.parametrize("failures", [1, 2, 1_000_000])
+def test_no_first_wait_is_no_wait_ever(failures: int) -> None:
+    assert Exponential(initial=timedelta(0)).delay(failures) == timedelta(0)
+
+
 @pytest.mark.parametrize(
     ("attempt", "lost", "max_attempts", "expected"),
     [

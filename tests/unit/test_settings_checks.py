@@ -150,3 +150,8 @@ def test_a_misspelt_variable_is_an_error_with_the_nearest_name(variable: str, hi
         hint,
     )
     assert error.is_serious()
+
+
+@pytest.mark.parametrize("variable", ["ONBEAT_ENV_FILE", "ONBEAT_ADMIN_PASSWORD"])
+def test_the_variables_of_the_launcher_are_known(variable: str, defaults: dict[str, Any]) -> None:
+    assert variable in defaults["ENVIRONMENT"].asked_for
