@@ -15,7 +15,7 @@ def fires_are_seen_in_time(**_kwargs: Any) -> list[checks.CheckMessage]:
     if settings.ONBEAT_BEAT_LOOK_AHEAD_SECONDS <= settings.ONBEAT_BEAT_POLL_SECONDS:
         found.append(
             checks.Error(
-                "The beat polls less often than it looks ahead: fires between two polls would be late.",
+                "The look-ahead is not longer than the poll interval: fires between two polls would be late.",
                 hint="Make ONBEAT_BEAT_LOOK_AHEAD_SECONDS larger than ONBEAT_BEAT_POLL_SECONDS.",
                 id="onbeat_beat.E001",
             )

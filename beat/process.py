@@ -62,9 +62,12 @@ class BeatProcess:
         """One tick with its upkeep; returns how long nothing is expected to be due."""
         now = self._clock.now()
         report = self._ticker.tick(now)
+        if self._database_is_away:
+            events.emit("the database is back: planning goes on")
+            self._database_is_away = False
+            self._upkeep.after_outage(now)
         self._upkeep.run_due(now)
         self._say_well(now)
-        self._say_database_back()
         return self._pause_after(report)
 
     def _pause_after(self, report: TickReport) -> timedelta:
@@ -93,8 +96,3 @@ class BeatProcess:
             events.warn("the database is away: nothing is planned until it answers", error=type(error).__name__)
         self._database_is_away = True
         connection.close()
-
-    def _say_database_back(self) -> None:
-        if self._database_is_away:
-            events.emit("the database is back: planning goes on")
-        self._database_is_away = False

@@ -14,12 +14,19 @@ _FORGET_BEATS_AFTER = timedelta(hours=1)
 class Upkeep:
     def __init__(self) -> None:
         self._last: datetime | None = None
+        self._no_rescue_before: datetime | None = None
 
     def run_due(self, now: datetime) -> None:
-        if self._last is None or now - self._last >= _EVERY:
-            self._last = now
+        if self._last is not None and now - self._last < _EVERY:
+            return
+        self._last = now
+        if self._no_rescue_before is None or now >= self._no_rescue_before:
             rescue_lost_workers(now)
-            forget_gone_beats(now)
+        forget_gone_beats(now)
+
+    def after_outage(self, now: datetime) -> None:
+        """Workers could not reach the database either: their silence means nothing until they had time to speak."""
+        self._no_rescue_before = now + timedelta(seconds=settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS)
 
 
 def rescue_lost_workers(now: datetime) -> int:

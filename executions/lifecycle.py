@@ -61,23 +61,19 @@ def record_skipped(executions: Sequence[Execution], *, reason: str, now: datetim
 
 def mark_queued(executions: Iterable[Execution], *, now: datetime) -> int:
     """SCHEDULED → QUEUED for what the broker has confirmed; what a worker has claimed meanwhile stays as it is."""
-    by_attempt: defaultdict[int, list[uuid.UUID]] = defaultdict(list)
-    for execution in executions:
-        by_attempt[execution.attempt].append(execution.pk)
     return sum(
         Execution.objects.scheduled()
         .filter(pk__in=ids, attempt=attempt)
         .update(state=State.QUEUED, queued_at=now, reason="")
-        for attempt, ids in by_attempt.items()
+        for attempt, ids in _by_attempt((execution.pk, execution.attempt) for execution in executions).items()
     )
 
 
 def hold(executions: Iterable[Execution], *, reason: str, until: datetime) -> int:
     """Keep SCHEDULED rows back for a while, and let them say why."""
-    return (
-        Execution.objects.scheduled()
-        .filter(pk__in=[execution.pk for execution in executions])
-        .update(reason=reason, available_at=until)
+    return sum(
+        Execution.objects.scheduled().filter(pk__in=ids, attempt=attempt).update(reason=reason, available_at=until)
+        for attempt, ids in _by_attempt((execution.pk, execution.attempt) for execution in executions).items()
     )
 
 
@@ -91,13 +87,18 @@ def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) 
 
 def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: datetime) -> int:
     """Say that a worker still holds these (execution, attempt) pairs."""
-    ids_by_attempt: defaultdict[int, list[uuid.UUID]] = defaultdict(list)
-    for execution_id, attempt in held:
-        ids_by_attempt[attempt].append(execution_id)
     return sum(
         Execution.objects.running().filter(pk__in=ids, attempt=attempt, worker=worker).update(heartbeat_at=now)
-        for attempt, ids in ids_by_attempt.items()
+        for attempt, ids in _by_attempt(held).items()
     )
+
+
+def _by_attempt(pairs: Iterable[tuple[uuid.UUID, int]]) -> dict[int, list[uuid.UUID]]:
+    """Nearly all rows are at their first attempt, so one statement per attempt is one statement."""
+    found: defaultdict[int, list[uuid.UUID]] = defaultdict(list)
+    for execution_id, attempt in pairs:
+        found[attempt].append(execution_id)
+    return found
 
 
 def succeed(claim: Claim, *, result: object, now: datetime) -> Finish:

@@ -1,5 +1,5 @@
-"""What `./onbeat` does once its environment stands: run, up, test, services, worker.
+"""What `./onbeat` does once its environment stands: run, up, test, services.
 
 Standard library only and no Django: it starts the programs of the platform as processes and knows them by their
-command lines. Nothing of the product imports it.
+command lines. None of the four apps imports it.
 """

@@ -1,14 +1,15 @@
-"""The launcher's commands: `./onbeat run`, `up`, `test`, `services`, `worker`."""
+"""The launcher's commands: `./onbeat run`, `up`, `test`, `services`."""
 
-import os
 import sys
 
-from launcher import platform, services, testing
+from launcher import env_file, folders, platform, services, testing
 from launcher.refusal import Refusal
 
 
 def main(arguments: list[str]) -> int:
     command, *rest = arguments
+    if command != "test":  # whose outcome must not depend on the settings of this machine's own installation
+        env_file.load_into_environment(folders.ROOT / ".env")
     if command in ("run", "up") and rest:
         raise Refusal(f"`./onbeat {command}` takes no arguments, but got {' '.join(rest)!r}; use PORT and DATA_DIR.")
     match command:
@@ -20,9 +21,6 @@ def main(arguments: list[str]) -> int:
             return testing.run(rest)
         case "services":
             return services.main(rest)
-        case "worker":
-            words = [*platform.worker_command(os.environ), *rest]
-            os.execv(words[0], words)
     raise Refusal(f"There is no launcher command {command!r}; `./onbeat help` lists them.")
 
 

@@ -37,12 +37,12 @@ def project(record: Record) -> str:
 def _compose(record: Record, *arguments: str, timeout: float = 60) -> str:
     variables = environment(
         without=["COMPOSE_"],
-        ONBEAT_POSTGRES_PORT=str(record.ports.postgres),
-        ONBEAT_REDIS_PORT=str(record.ports.redis),
-        ONBEAT_RABBITMQ_PORT=str(record.ports.rabbitmq),
-        ONBEAT_POSTGRES_PASSWORD=record.postgres_password,
-        ONBEAT_REDIS_PASSWORD=record.redis_password,
-        ONBEAT_RABBITMQ_PASSWORD=record.rabbitmq_password,
+        POSTGRES_PORT=str(record.ports.postgres),
+        REDIS_PORT=str(record.ports.redis),
+        RABBITMQ_PORT=str(record.ports.rabbitmq),
+        POSTGRES_PASSWORD=record.postgres_password,
+        REDIS_PASSWORD=record.redis_password,
+        RABBITMQ_PASSWORD=record.rabbitmq_password,
     )
     compose = ["docker", "compose", "--project-name", project(record), "--file", str(COMPOSE_FILE)]
     done = run([*compose, *arguments], env=variables, timeout=timeout)

@@ -38,27 +38,19 @@ def up() -> int:
     with folders.hold(data_dir) as lock:
         port = web_port()
         flower_port = _first_free_port(_FLOWER_PORT)
-        were_running = services.running(data_dir) is not None
-        services.start(data_dir, print)
-        try:
-            environment = {
-                "DATA_DIR": str(data_dir),
-                "PORT": str(port),
-                "ONBEAT_ENV_FILE": str(services.env_file(data_dir)),
-            }
+        with services.held(data_dir, print) as addresses:
+            # In the programs' own environment, where they win over whatever the caller's names.
+            environment = {"DATA_DIR": str(data_dir), "PORT": str(port), **addresses.as_env()}
             _prepare(data_dir, environment, demo="always")
             programs = [
                 web(port, environment),
                 beat("beat-1", environment),
                 beat("beat-2", environment),
-                worker(environment, "-E"),
+                worker(environment),
                 flower(flower_port, environment),
             ]
             facts = {"flower": f"http://{_HOST}:{flower_port}/", "data": str(data_dir)}
             _supervise(programs, lock, port, facts)
-        finally:
-            if not were_running:
-                services.stop(data_dir, print)
     return 0
 
 
@@ -90,16 +82,8 @@ def beat(name: str, environment: Mapping[str, str]) -> Program:
     return Program(name, [sys.executable, str(folders.ROOT / "manage.py"), "run_beat"], environment)
 
 
-def worker(environment: Mapping[str, str], *arguments: str) -> Program:
-    return Program("worker", [*worker_command({**os.environ, **environment}), *arguments], environment)
-
-
-def worker_command(environment: Mapping[str, str]) -> list[str]:
-    prefix = environment.get("ONBEAT_EXECUTIONS_PREFIX") or "onbeat."
-    command = [_script("celery"), "--quiet", "-A", "scheduler_project", "worker", "--queues", f"{prefix}default"]
-    command += ["--concurrency", "2", "--loglevel", "INFO", "--hostname", f"onbeat-{os.getpid()}@%h"]
-    # Workers of the folder broker cannot talk to each other; on RabbitMQ these only cost messages.
-    return [*command, "--without-gossip", "--without-mingle"]
+def worker(environment: Mapping[str, str]) -> Program:
+    return Program("worker", [sys.executable, str(folders.ROOT / "manage.py"), "worker"], environment)
 
 
 def flower(port: int, environment: Mapping[str, str]) -> Program:

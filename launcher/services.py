@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from launcher import docker, folders, packages, postgres, rabbitmq, redis_server
 from launcher.binaries import OLDEST_POSTGRES, Binaries, find_binaries
@@ -35,11 +35,12 @@ from launcher.service_record import (
     write_env_file,
 )
 
-__all__ = ["Addresses", "ServicesUnavailable", "env_file", "main", "running", "start", "stop"]
+__all__ = ["Addresses", "ServicesUnavailable", "env_file", "held", "main", "running", "start", "stop"]
 
 Result = TypeVar("Result")
 
 _NAMES = {"postgres": "PostgreSQL", "redis": "Redis", "rabbitmq": "RabbitMQ"}
+_KEPT = "kept"  # a person wants them to run on
 _PACKAGES = {"postgres": "postgresql", "redis": "redis-server", "rabbitmq": "rabbitmq-server"}
 
 
@@ -70,6 +71,29 @@ def stop(data_dir: Path, say: Say) -> bool:
         return any(_side_by_side(stops))
 
 
+@contextmanager
+def held(data_dir: Path, say: Say) -> Iterator[Addresses]:
+    """The services for as long as they are needed here. The last of several such users stops them, unless a person
+    has started them with the command."""
+    services = services_folder(data_dir.resolve())
+    services.mkdir(parents=True, exist_ok=True)
+    with (services / "in-use").open("w") as in_use:
+        fcntl.flock(in_use, fcntl.LOCK_SH)
+        try:
+            yield start(data_dir, say)
+        finally:
+            if not (services / _KEPT).exists() and _is_last_user(in_use):
+                stop(data_dir, say)
+
+
+def _is_last_user(in_use: IO[str]) -> bool:
+    try:
+        fcntl.flock(in_use, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def running(data_dir: Path) -> Addresses | None:
     """The addresses if all three answer there to our passwords."""
     record = load(data_dir)
@@ -82,8 +106,10 @@ def main(words: list[str]) -> int:
     data_dir = folders.data_dir()
     if command == "start" and len(words) <= 1:
         _show(start(data_dir, print), data_dir)
+        (services_folder(data_dir) / _KEPT).touch()
         return 0
     if command == "stop" and len(words) == 1:
+        (services_folder(data_dir) / _KEPT).unlink(missing_ok=True)
         print("Stopped; the data stays." if stop(data_dir, print) else "None of the private services was running.")
         return 0
     if command == "status" and len(words) == 1:

@@ -17,7 +17,7 @@ from launcher.refusal import Refusal
 _NO_TESTS_COLLECTED = 5
 _SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "ONBEAT_ENV_FILE")
 _EMBEDDED = ("-m", "not full")
-_FULL = ("-m", "not embedded", "--ignore=tests/unit")
+_FULL = ("-m", "not embedded and not unit")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -46,27 +46,28 @@ def _static_checks() -> dict[str, list[str]]:
 
 
 def _full_tier(arguments: Sequence[str], scratch: str) -> bool:
+    if arguments and not _collected([*_FULL, *arguments]):
+        return True  # the named tests have nothing to do with services
     data_dir = folders.data_dir()
-    were_running = services.running(data_dir) is not None
     try:
-        services.start(data_dir, print)
+        with services.held(data_dir, print) as addresses:
+            return _tests("tests, full", [*_FULL, *arguments], {"DATA_DIR": scratch, **addresses.as_env()})
     except services.ServicesUnavailable as reason:
         return _leave_out(arguments, str(reason))
-    try:
-        environment = {"DATA_DIR": scratch, "ONBEAT_ENV_FILE": str(services.env_file(data_dir))}
-        return _tests("tests, full", [*_FULL, *arguments], environment)
-    finally:
-        if not were_running:
-            services.stop(data_dir, print)
 
 
 def _leave_out(arguments: Sequence[str], reason: str) -> bool:
     """Say how many tests do not run, and why. In CI that is a failure: green must mean all of them."""
-    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "full", *arguments]
-    listed = subprocess.run(collect, env=_clean_environment({}), capture_output=True, text=True, check=False)
-    count = sum("::" in line for line in listed.stdout.splitlines())
+    count = _collected(["-m", "full", *arguments])
     print(f"\n!!! LEFT OUT: {count} tests that need PostgreSQL, Redis and RabbitMQ did not run.\n!!! {reason}\n")
     return os.environ.get("CI", "").lower() not in ("true", "1")
+
+
+def _collected(arguments: Sequence[str]) -> int:
+    """How many tests pytest would run."""
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments]
+    listed = subprocess.run(collect, env=_clean_environment({}), capture_output=True, text=True, check=False)
+    return sum("::" in line for line in listed.stdout.splitlines())
 
 
 def _tests(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
@@ -89,9 +90,8 @@ def _step(name: str, command: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def _clean_environment(wanted: Mapping[str, str]) -> dict[str, str]:
-    """A test must not touch the services that the caller's environment happens to name."""
-    kept = {name: value for name, value in os.environ.items() if name not in _SERVICE_VARIABLES}
-    return {**kept, **wanted}
+    """A test must not touch the services that the caller's environment or `.env` happens to name: empty is embedded."""
+    return {**os.environ, **dict.fromkeys(_SERVICE_VARIABLES, ""), **wanted}
 
 
 def _summary(results: Mapping[str, bool], seconds: float) -> int:

@@ -15,6 +15,8 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from launcher import env_file
+
 T = TypeVar("T")
 
 _YES = {"1", "true", "yes", "on"}
@@ -22,28 +24,17 @@ _NO = {"0", "false", "no", "off"}
 
 
 def parse_env_file(text: str, source: str) -> dict[str, str]:
-    """`KEY=value` lines; blank lines and `#` comments are passed over; quotes around a value are taken off."""
-    values: dict[str, str] = {}
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
-        name, equals, value = line.removeprefix("export ").partition("=")
-        if not equals or not name.strip().isidentifier():
-            # The line itself may hold a secret, so the message names only its place.
-            raise ImproperlyConfigured(f"{source}, line {number}: expected NAME=value.")
-        value = value.strip()
-        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-            value = value[1:-1]
-        values[name.strip()] = value
-    return values
-
-
-def _text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise ImproperlyConfigured(f"{path} cannot be read as UTF-8 text.") from None
+        return env_file.parse(text, source)
+    except ValueError as problem:
+        raise ImproperlyConfigured(str(problem)) from None
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    try:
+        return env_file.read(path)
+    except ValueError as problem:
+        raise ImproperlyConfigured(str(problem)) from None
 
 
 class Environment:
@@ -64,7 +55,7 @@ class Environment:
             )
         for path in (root / ".env", Path(named) if named else None):
             if path is not None and path.is_file():
-                variables.update(parse_env_file(_text_of(path), str(path)))
+                variables.update(read_env_file(path))
         variables.update(os.environ)
         return cls(variables)
 

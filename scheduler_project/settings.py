@@ -19,7 +19,6 @@ DATA_DIR = Path(ENVIRONMENT.text("DATA_DIR", str(BASE_DIR / "var"))).expanduser(
 DATABASE_URL = ENVIRONMENT.text("DATABASE_URL", f"sqlite://{quote(str(DATA_DIR))}/onbeat.sqlite3")
 REDIS_URL = ENVIRONMENT.text("REDIS_URL")
 CELERY_BROKER_URL = ENVIRONMENT.text("CELERY_BROKER_URL", f"folder://{quote(str(DATA_DIR))}/broker")
-PORT = ENVIRONMENT.integer("PORT", 8000, at_least=1)
 
 if REDIS_URL:
     env.address("REDIS_URL", REDIS_URL, ("redis", "rediss", "unix"))
@@ -91,10 +90,11 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
 else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-    DATABASES["default"]["OPTIONS"] |= {
+    DATABASES["default"]["OPTIONS"] = {
         "pool": {"min_size": 1, "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=1), "timeout": 10},
         "connect_timeout": 5,
         "application_name": "onbeat",
+        **DATABASES["default"]["OPTIONS"],  # what the address itself asks for
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -133,6 +133,8 @@ LOGGING = {
         # Our own events tell of every run; Celery would say the same twice more.
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
+        # While PostgreSQL is away the pool complains at every try; our own line says it once.
+        "psycopg.pool": {"level": "ERROR"},
     },
 }
 

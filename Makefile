@@ -1,0 +1,43 @@
+# Short names for the commands of ./onbeat, and for the tools in .venv. `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help run up test check test-long services services-stop format lint shell clean
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run:  ## run everything embedded (PORT, DATA_DIR)
+	./onbeat run
+
+up:  ## run everything on private services, with two beats and Flower
+	./onbeat up
+
+test:  ## run all checks and tests
+	./onbeat test
+
+check: test  ## what CI runs: the same
+
+test-long: test  ## all of it, then the tests with real races and processes twice more
+	./onbeat test tests/races tests/acceptance
+	./onbeat test tests/races tests/acceptance
+
+services:  ## start private PostgreSQL, Redis and RabbitMQ and leave them running
+	./onbeat services
+
+services-stop:  ## stop them; the data stays
+	./onbeat services stop
+
+format:  ## format the code (once `make test` has installed the tools)
+	.venv/bin/ruff check --quiet --fix-only .
+	.venv/bin/ruff format .
+
+lint:  ## look at style and types (once `make test` has installed the tools)
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+
+shell:  ## a Python prompt with the models at hand
+	./onbeat shell
+
+clean:  ## remove caches; never data or .venv
+	rm -rf .mypy_cache .ruff_cache .pytest_cache
+	find . \( -path ./.venv -o -path ./var -o -path ./.git \) -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,56 @@
+"""Duties beside firing."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from beat.models import Beat
+from beat.upkeep import Upkeep
+from executions.models import Execution
+from executions.states import State
+from tests.making import a_job, claimed, planned, seconds
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def silent(noon: datetime) -> Execution:
+    """RUNNING, and without a heartbeat for an hour."""
+    execution = planned(a_job(now=noon), noon - timedelta(hours=1))
+    claimed(execution, now=noon - timedelta(hours=1))
+    return execution
+
+
+def state_of(execution: Execution) -> str:
+    execution.refresh_from_db()
+    return execution.state
+
+
+def test_the_work_of_a_silent_worker_is_rescued(silent: Execution, noon: datetime) -> None:
+    Upkeep().run_due(noon)
+    assert state_of(silent) == State.SCHEDULED
+
+
+def test_duties_are_not_done_at_every_tick(silent: Execution, noon: datetime) -> None:
+    upkeep = Upkeep()
+    upkeep.run_due(noon - timedelta(hours=2))
+    Execution.objects.update(state=State.RUNNING)
+    upkeep.run_due(noon - timedelta(hours=2) + seconds(4))
+    assert state_of(silent) == State.RUNNING
+
+
+def test_silence_during_an_outage_of_the_database_means_nothing_yet(silent: Execution, noon: datetime) -> None:
+    upkeep = Upkeep()
+    upkeep.after_outage(noon)
+    upkeep.run_due(noon)
+    upkeep.run_due(noon + seconds(19))
+    assert state_of(silent) == State.RUNNING
+    upkeep.run_due(noon + seconds(24))
+    assert state_of(silent) == State.SCHEDULED
+
+
+def test_beats_that_were_killed_leave_the_registry_after_an_hour(noon: datetime) -> None:
+    for name, ticked_at in {"alive": noon, "killed": noon - timedelta(hours=1, seconds=1)}.items():
+        Beat.objects.create(name=name, host="h", pid=1, started_at=ticked_at, ticked_at=ticked_at)
+    Upkeep().run_due(noon)
+    assert list(Beat.objects.values_list("name", flat=True)) == ["alive"]

@@ -1,0 +1,40 @@
+"""Become one Celery worker with our defaults."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from executions import queues
+from executions.models import DEFAULT_QUEUE
+
+
+class Command(BaseCommand):
+    help = (
+        "Start one Celery worker for the default queue, with two processes. All further arguments go to Celery "
+        "and win over ours: `./onbeat worker --concurrency 8 --queues onbeat.batch-etl`."
+    )
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Without Django's own parser: it would refuse Celery's options."""
+        if argv[2:] in (["--help"], ["-h"]):
+            self.print_help(argv[0], argv[1])
+            return
+        self.check()
+        words = [str(Path(sys.executable).parent / "celery"), "--quiet", "-A", "scheduler_project", "worker"]
+        os.execv(words[0], [*words, *_defaults(), *argv[2:]])
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        self.run_from_argv(["manage.py", "worker"])
+
+
+def _defaults() -> list[str]:
+    words = ["--queues", queues.work_queue(DEFAULT_QUEUE).name, "--concurrency", "2", "--loglevel", "INFO"]
+    words += ["--hostname", f"onbeat-{os.getpid()}@%h"]
+    # Workers gain nothing from talking to each other: what they need to know is in the database.
+    words += ["--without-gossip", "--without-mingle"]
+    # The folder broker carries no events; on RabbitMQ they are what Flower shows.
+    return [*words, "--without-heartbeat"] if settings.IS_FOLDER_BROKER else [*words, "--task-events"]
