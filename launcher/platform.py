@@ -1,7 +1,10 @@
 """The platform as programs: `run` (embedded, or on what the environment names) and `up` (on private services)."""
 
+import contextlib
+import errno
 import http.client
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -10,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from launcher import folders, ports, services
+from launcher import folders, services
 from launcher.refusal import Refusal
 from launcher.supervisor import Program, Supervisor
 
@@ -23,59 +26,64 @@ _READY_SECONDS = 60
 def run() -> int:
     """Web, one beat and one worker, on SQLite unless the environment names services."""
     data_dir = folders.data_dir()
-    with folders.hold(data_dir) as lock:
-        port = web_port()
-        environment = {"DATA_DIR": str(data_dir), "PORT": str(port)}
+    with folders.hold(data_dir) as lock, web_socket() as listening:
+        environment = {"DATA_DIR": str(data_dir)}
         _prepare(data_dir, environment, demo="embedded")
-        programs = [web(port, environment), beat("beat", environment), worker(environment)]
-        _supervise(programs, lock, port, {"data": str(data_dir)})
+        programs = [web(listening, environment), beat("beat", environment), worker(environment)]
+        _supervise(programs, lock, listening.getsockname()[1], {"data": str(data_dir)})
     return 0
 
 
 def up() -> int:
     """Web, two beats, one worker and Flower, on private PostgreSQL, Redis and RabbitMQ."""
     data_dir = folders.data_dir()
-    with folders.hold(data_dir) as lock:
-        port = web_port()
-        flower_port = _first_free_port(_FLOWER_PORT)
+    with folders.hold(data_dir) as lock, web_socket() as listening:
+        with _first_free(_FLOWER_PORT) as free:
+            flower_port = free.getsockname()[1]  # Flower cannot be handed a socket; it takes the port in a moment
         with services.held(data_dir, print) as addresses:
             # In the programs' own environment, where they win over whatever the caller's names.
-            environment = {"DATA_DIR": str(data_dir), "PORT": str(port), **addresses.as_env()}
+            environment = {"DATA_DIR": str(data_dir), **addresses.as_env()}
             _prepare(data_dir, environment, demo="always")
             programs = [
-                web(port, environment),
+                web(listening, environment),
                 beat("beat-1", environment),
                 beat("beat-2", environment),
                 worker(environment),
                 flower(flower_port, environment),
             ]
             facts = {"flower": f"http://{_HOST}:{flower_port}/", "data": str(data_dir)}
-            _supervise(programs, lock, port, facts)
+            _supervise(programs, lock, listening.getsockname()[1], facts)
     return 0
 
 
-def web_port() -> int:
-    """PORT if it is given, and then exactly that; else the first free one from 8000 on."""
+def web_socket() -> socket.socket:
+    """On PORT if it is given, and then exactly that; else on the first free one from 8000 on.
+
+    Listening here and now, and handed to the web process: nobody can take the port between the look and the use.
+    """
     given = os.environ.get("PORT", "").strip()
     if not given:
-        return _first_free_port(_DEFAULT_PORT)
+        return _first_free(_DEFAULT_PORT)
     if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= 65535:
         raise Refusal(f"PORT must be a number from 1 to 65535, not {given!r}.")
-    if ports.is_taken(int(given)):
-        raise Refusal(f"Port {given} is taken by another program; set PORT to a free one, or unset it.")
-    return int(given)
+    try:
+        return socket.create_server((_HOST, int(given)))
+    except OSError as error:
+        why = "is taken by another program" if error.errno == errno.EADDRINUSE else f"is not ours: {error.strerror}"
+        raise Refusal(f"Port {given} {why}; set PORT to a free one, or unset it.") from None
 
 
-def _first_free_port(start: int) -> int:
-    for port in range(start, min(start + 1000, 65536)):
-        if not ports.is_taken(port):
-            return port
+def _first_free(start: int) -> socket.socket:
+    for port in range(start, start + 1000):
+        with contextlib.suppress(OSError):
+            return socket.create_server((_HOST, port))
     raise Refusal(f"No port from {start} to {start + 999} is free; set PORT to one that is.")
 
 
-def web(port: int, environment: Mapping[str, str]) -> Program:
-    command = [_script("gunicorn"), "scheduler_project.wsgi", "--bind", f"{_HOST}:{port}", "--workers", "1"]
-    return Program("web", [*command, "--threads", "8", "--no-control-socket", "--log-level", "warning"], environment)
+def web(listening: socket.socket, environment: Mapping[str, str]) -> Program:
+    command = [_script("gunicorn"), "scheduler_project.wsgi", "--bind", f"fd://{listening.fileno()}", "--workers", "1"]
+    command += ["--threads", "8", "--no-control-socket", "--log-level", "warning"]
+    return Program("web", command, environment, [listening])
 
 
 def beat(name: str, environment: Mapping[str, str]) -> Program:

@@ -6,6 +6,7 @@ started are ever signalled, and none of them outlives it.
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ class Program:
     name: str
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    sockets: Sequence[socket.socket] = ()  # open ones that it inherits
 
 
 class _Running:
@@ -49,6 +51,7 @@ class _Running:
             errors="replace",
             # A session of its own: Ctrl-C reaches only the supervisor, which then stops each program in its own way.
             start_new_session=True,
+            pass_fds=[one.fileno() for one in self.program.sockets],
         )
         threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
 

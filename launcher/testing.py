@@ -30,9 +30,24 @@ def run(arguments: Sequence[str]) -> int:
         if not arguments:
             for name, command in _static_checks().items():
                 results[name] = _step(name, command, embedded)
-        results["tests, embedded"] = _tests("tests, embedded", [*_EMBEDDED, *arguments], embedded)
-        results["tests, full"] = _full_tier(arguments, scratch)
+        results |= _both_tiers(arguments, scratch)
     return _summary(results, time.monotonic() - started)
+
+
+def _both_tiers(arguments: Sequence[str], scratch: str) -> dict[str, bool]:
+    """Side by side, since both mostly wait for processes; what the embedded one says is shown when both are done."""
+    with tempfile.TemporaryFile("w+") as said:
+        embedded = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *_EMBEDDED, *arguments],
+            env=_clean_environment({"DATA_DIR": scratch}),
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        is_full_good = _full_tier(arguments, scratch)
+        is_embedded_good = embedded.wait() in (0, _NO_TESTS_COLLECTED)
+        said.seek(0)
+        print(f"\n── tests, embedded ──\n{said.read()}", flush=True)
+    return {"tests, embedded": is_embedded_good, "tests, full": is_full_good}
 
 
 def _static_checks() -> dict[str, list[str]]:
@@ -51,7 +66,10 @@ def _full_tier(arguments: Sequence[str], scratch: str) -> bool:
     data_dir = folders.data_dir()
     try:
         with services.held(data_dir, print) as addresses:
-            return _tests("tests, full", [*_FULL, *arguments], {"DATA_DIR": scratch, **addresses.as_env()})
+            print("\n── tests, full ──", flush=True)
+            environment = _clean_environment({"DATA_DIR": scratch, **addresses.as_env()})
+            command = [sys.executable, "-m", "pytest", *_FULL, *arguments]
+            return subprocess.run(command, env=environment, check=False).returncode == 0
     except services.ServicesUnavailable as reason:
         return _leave_out(arguments, str(reason))
 
@@ -68,13 +86,6 @@ def _collected(arguments: Sequence[str]) -> int:
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments]
     listed = subprocess.run(collect, env=_clean_environment({}), capture_output=True, text=True, check=False)
     return sum("::" in line for line in listed.stdout.splitlines())
-
-
-def _tests(name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
-    print(f"\n── {name} ──", flush=True)
-    command = [sys.executable, "-m", "pytest", *arguments]
-    code = subprocess.run(command, env=_clean_environment(environment), check=False).returncode
-    return code in (0, _NO_TESTS_COLLECTED)
 
 
 def _step(name: str, command: Sequence[str], environment: Mapping[str, str]) -> bool:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,9 @@ from celery import Celery
 from kombu import Connection, Exchange, Queue
 
 from executions import folder_broker
+from tests.waiting import wait_until
 
+pytestmark = pytest.mark.embedded
 folder_broker.register()
 REPOSITORY = Path(folder_broker.__file__).parents[1]
 spawn = multiprocessing.get_context("spawn")
@@ -34,13 +35,6 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def url(root: Path) -> str:
     return f"folder://{root}"
-
-
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen in time"
-        time.sleep(0.02)
 
 
 def publish_for_ever(url: str, confirmed: Any) -> None:
@@ -233,7 +227,7 @@ def test_a_celery_worker_killed_with_its_children_loses_no_task(
         for n in range(6):
             app.send_task("embedded_app.work", [n], connection=connection)
     first = start_worker()
-    until(lambda: len(list(tmp_path.glob("started-*"))) == 2)
+    wait_until(lambda: len(list(tmp_path.glob("started-*"))) == 2, what="two tasks have started")
     assert len(list((root / "queues/celery/ready").iterdir())) == 4  # prefetch 1 for each of two processes
     children = [int(path.name.split("-")[2]) for path in tmp_path.glob("started-*")]
     for pid in [first.pid, *children]:
@@ -242,9 +236,9 @@ def test_a_celery_worker_killed_with_its_children_loses_no_task(
 
     (tmp_path / "gate").touch()
     second = start_worker()
-    until(lambda: len(list(tmp_path.glob("done-*"))) == 6)
+    wait_until(lambda: len(list(tmp_path.glob("done-*"))) == 6, what="all six tasks are done")
     assert sorted(path.name for path in tmp_path.glob("done-*")) == [f"done-{n}-{n < 2}" for n in range(6)]
-    until(lambda: not list(root.rglob("*.json")))
+    wait_until(lambda: not list(root.rglob("*.json")), what="no message is left")
 
     second.send_signal(signal.SIGTERM)
     assert second.wait(20) == 0
@@ -259,7 +253,7 @@ def test_a_celery_worker_shut_down_in_haste_gives_its_messages_back_at_once(
     with app.connection_for_write() as connection:
         app.send_task("embedded_app.work", [0], connection=connection)
     worker = start_worker()
-    until(lambda: list(tmp_path.glob("started-*")))
+    wait_until(lambda: list(tmp_path.glob("started-*")), what="a task has started")
     worker.send_signal(signal.SIGQUIT)
     worker.wait(20)
     assert [path.name.endswith(folder_broker.AGAIN) for path in (root / "queues/celery/ready").iterdir()] == [True]

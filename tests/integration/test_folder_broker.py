@@ -3,8 +3,7 @@
 import multiprocessing
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +14,9 @@ from kombu import Connection, Exchange, Queue
 from kombu.exceptions import ChannelError, OperationalError
 
 from executions import folder_broker
+from tests.waiting import wait_until
 
+pytestmark = pytest.mark.embedded
 folder_broker.register()
 spawn = multiprocessing.get_context("spawn")
 onbeat = Exchange("onbeat", "direct")
@@ -57,13 +58,6 @@ def take_all(connection: Connection, queue: str = "onbeat.work") -> list[Any]:
 
 def files(root: Path, part: str = "*") -> list[Path]:
     return [path for path in root.glob(f"{part}/**/*.json") if path.is_file()]
-
-
-def until(condition: Callable[[], Any], seconds: float = 15.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen in time"
-        time.sleep(0.02)
 
 
 def test_a_message_stays_on_disk_until_it_is_acked(connection: Connection, root: Path) -> None:
@@ -373,7 +367,7 @@ def test_ten_thousand_messages_between_four_processes_arrive_once_each(
         for publisher in publishers:
             publisher.join(40)
             assert publisher.exitcode == 0
-        until(lambda: not files(root))
+        wait_until(lambda: not files(root), what="every message was taken and acknowledged")
         stop.set()
         shares = [received.get(timeout=15) for _ in consumers]
     finally:
