@@ -78,11 +78,10 @@ class BeatProcess:
         return max(timedelta(0), min(self._poll, report.next_available_at - self._clock.now()))
 
     def _say_well(self, now: datetime) -> None:
-        Beat.objects.update_or_create(
-            name=self.name,
-            defaults={"ticked_at": now},
-            create_defaults={"ticked_at": now, "started_at": now, "host": socket.gethostname(), "pid": os.getpid()},
-        )
+        if not Beat.objects.filter(name=self.name).update(ticked_at=now):
+            Beat.objects.create(
+                name=self.name, host=socket.gethostname(), pid=os.getpid(), started_at=now, ticked_at=now
+            )
 
     def _leave(self) -> None:
         self._publisher.close()

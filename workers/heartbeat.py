@@ -65,12 +65,14 @@ class Heartbeat(bootsteps.StartStopStep):
 
 def _say_alive(parent: Any, now: datetime) -> None:
     lifecycle.heartbeat(_held(), worker=parent.hostname, now=now)
-    facts = {"host": socket.gethostname(), "pid": os.getpid(), "queues": sorted(parent.app.amqp.queues.consume_from)}
-    Worker.objects.update_or_create(
-        name=parent.hostname,
-        defaults={"heartbeat_at": now, **facts},
-        create_defaults={"heartbeat_at": now, "started_at": now, **facts},
-    )
+    facts = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "queues": sorted(parent.app.amqp.queues.consume_from),
+        "heartbeat_at": now,
+    }
+    if not Worker.objects.filter(name=parent.hostname).update(**facts):
+        Worker.objects.create(name=parent.hostname, started_at=now, **facts)
 
 
 def _held() -> list[tuple[uuid.UUID, int]]:

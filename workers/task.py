@@ -17,8 +17,13 @@ class TrackedTask(DjangoTask[..., Any]):
     abstract = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        ours = delivery(self.request.headers or {})
-        if ours is None:
+        request = self.request
+        if request.called_directly or getattr(request, "is_entered", False):
+            # A plain function call, perhaps by the very task that runs: no message stands behind it.
             return super().__call__(*args, **kwargs)
+        request.is_entered = True  # type: ignore[attr-defined]  # a mark of ours on Celery's object
+        ours = delivery(request.headers or {})
         # `run`, not `super().__call__`: that would push an empty request over the one the task reads.
-        return runner.run(ours, worker=self.request.hostname or "", call=lambda: self.run(*args, **kwargs))
+        if ours is None:
+            return self.run(*args, **kwargs)
+        return runner.run(ours, worker=request.hostname or "", call=lambda: self.run(*args, **kwargs))
