@@ -1,5 +1,6 @@
 """The launcher's commands: `./onbeat run`, `up`, `test`, `services`."""
 
+import os
 import sys
 
 from launcher import env_file, folders, platform, services, testing
@@ -31,3 +32,5 @@ if __name__ == "__main__":
         sys.exit(f"onbeat: {refusal}")
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

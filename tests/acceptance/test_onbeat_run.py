@@ -109,6 +109,22 @@ def test_arguments_that_mean_nothing_are_refused(checkout: Checkout) -> None:
     assert "takes no arguments, but got '--port 80'" in checkout.refusal("run", "--port", "80")
 
 
+def test_a_wrong_setting_is_one_sentence(checkout: Checkout) -> None:
+    said = checkout.refusal("check", ONBEAT_BEAT_POLL_SECONDS="often")
+    assert said == "onbeat: ONBEAT_BEAT_POLL_SECONDS must be a number of seconds above 0, not 'often'.\n"
+
+
+def test_the_launcher_and_the_settings_both_read_dotenv(checkout: Checkout) -> None:
+    (checkout.folder / ".env").write_text("PORT=eighty\n")
+    assert "PORT must be a number from 1 to 65535, not 'eighty'." in checkout.refusal("run")
+    (checkout.folder / ".env").write_text("ONBEAT_BEAT_POLL_SECONDS=0\n")
+    assert "above 0, not '0'." in checkout.refusal("check")
+    (checkout.folder / ".env").write_text("no equals sign\n")
+    said = checkout.refusal("run")
+    assert said.startswith("onbeat: ")
+    assert said.endswith(".env, line 1: expected NAME=value.\n")
+
+
 def test_any_other_word_goes_to_django(checkout: Checkout) -> None:
     process = checkout.onbeat("migrate", "--check")
     assert process.wait(timeout=60) == 1  # nothing is migrated in a new checkout
