@@ -11,7 +11,7 @@ from django.db import transaction
 
 from beat.lease import Leases, fire_key
 from executions import events, lifecycle
-from executions.identity import milliseconds, new_execution_id
+from executions.identity import milliseconds
 from executions.models import Execution
 from executions.states import Trigger
 from jobs.misfires import FirePlan, Skipped, plan_fires
@@ -77,7 +77,11 @@ def _record(plans: Sequence[tuple[Schedule, FirePlan]], *, now: datetime) -> int
         )
         unchanged = [(schedule, plan) for schedule, plan in plans if versions.get(schedule.pk) == schedule.version]
         _advance(unchanged)
-        fires = [_row(schedule, fire, now=now) for schedule, plan in unchanged for fire in plan.fire_times]
+        fires = [
+            schedule.job.new_execution(fire_time, trigger=Trigger.SCHEDULE, now=now)
+            for schedule, plan in unchanged
+            for fire_time in plan.fire_times
+        ]
         lifecycle.plan(fires)
         stretches = [_skipped_row(schedule, plan.skipped, now=now) for schedule, plan in unchanged if plan.skipped]
         lifecycle.record_skipped(stretches, reason=_MISFIRE_REASON, now=now)
@@ -92,25 +96,6 @@ def _advance(plans: Sequence[tuple[Schedule, FirePlan]]) -> None:
 
 
 def _skipped_row(schedule: Schedule, skipped: Skipped, *, now: datetime) -> Execution:
-    row = _row(schedule, skipped.first, now=now)
+    row = schedule.job.new_execution(skipped.first, trigger=Trigger.SCHEDULE, now=now)
     row.skipped_count, row.skipped_until = skipped.count, skipped.last
     return row
-
-
-def _row(schedule: Schedule, fire_time: datetime, *, now: datetime) -> Execution:
-    job = schedule.job
-    return Execution(
-        id=new_execution_id(fire_time),
-        job=job,
-        fire_time=fire_time,
-        trigger=Trigger.SCHEDULE,
-        task=job.task,
-        args=job.args,
-        kwargs=job.kwargs,
-        queue=job.queue,
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        max_lost=job.max_lost,
-        available_at=fire_time,
-        created_at=now,
-    )

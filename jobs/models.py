@@ -12,8 +12,10 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
 
-from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY
+from executions.identity import new_execution_id
+from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY, Execution
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
+from executions.states import Trigger
 from jobs.recurrence import Cron, Every, Once, Recurrence
 
 SHARDS = 64
@@ -65,6 +67,24 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+    def new_execution(self, fire_time: datetime, *, trigger: Trigger, now: datetime) -> Execution:
+        """A row for one fire or asked-for run, not stored yet, with what to run as the job says it at this time."""
+        return Execution(
+            id=new_execution_id(fire_time),
+            job=self,
+            fire_time=fire_time,
+            trigger=trigger,
+            task=self.task,
+            args=self.args,
+            kwargs=self.kwargs,
+            queue=self.queue,
+            priority=self.priority,
+            max_attempts=self.max_attempts,
+            max_lost=self.max_lost,
+            available_at=fire_time,
+            created_at=now,
+        )
 
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):

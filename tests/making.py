@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from executions import lifecycle
-from executions.identity import new_execution_id
 from executions.models import Execution
 from executions.states import Trigger
 from jobs import definitions
@@ -24,23 +23,9 @@ def every_minute(anchor: datetime) -> Every:
     return Every(seconds=60, anchor=anchor)
 
 
-def planned(job: Job, fire_time: datetime, **more: Any) -> Execution:
+def planned(job: Job, fire_time: datetime) -> Execution:
     """The SCHEDULED execution of one fire."""
-    execution = Execution(
-        id=new_execution_id(fire_time),
-        job=job,
-        fire_time=fire_time,
-        trigger=Trigger.SCHEDULE,
-        task=job.task,
-        args=job.args,
-        kwargs=job.kwargs,
-        queue=job.queue,
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        available_at=fire_time,
-        created_at=fire_time,
-        **more,
-    )
+    execution = job.new_execution(fire_time, trigger=Trigger.SCHEDULE, now=fire_time)
     lifecycle.plan([execution])
     return Execution.objects.get(pk=execution.pk)
 

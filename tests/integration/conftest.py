@@ -10,6 +10,7 @@ from kombu import Connection
 from pytest_django import Settings
 
 from executions import queues
+from executions.dispatch import Publisher
 
 
 class Queues:
@@ -41,6 +42,13 @@ def broker(settings: Settings) -> Iterator[Queues]:
         yield view
         view.delete()
         view.channel.queue_delete(queues.dead_letter_queue().name)
+
+
+@pytest.fixture
+def publisher() -> Iterator[Publisher]:
+    one = Publisher()
+    yield one
+    one.close()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Publishing: what goes into a message, and what the broker's answers mean."""
 
 import json
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -13,13 +12,6 @@ from tests.integration.conftest import Queues
 from tests.making import a_job, planned, seconds
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def publisher() -> Iterator[Publisher]:
-    one = Publisher()
-    yield one
-    one.close()
 
 
 def fires(count: int, noon: datetime) -> list[Execution]:

@@ -7,7 +7,7 @@ import pytest
 from executions import lifecycle
 from executions.lifecycle import Claim, Finish
 from executions.models import Attempt, Execution
-from executions.states import Outcome, State
+from executions.states import Outcome, State, Trigger
 from tests.making import a_job, claimed, planned, seconds
 
 pytestmark = pytest.mark.django_db
@@ -19,34 +19,14 @@ def execution(noon: datetime) -> Execution:
 
 
 def test_a_fire_that_has_a_row_does_not_get_a_second_one(execution: Execution, noon: datetime) -> None:
-    planned_again = Execution.objects.get(pk=execution.pk)
-    planned_again.pk = None
-    from executions.identity import new_execution_id
-
-    planned_again.pk = new_execution_id(noon)
-    lifecycle.plan([planned_again])
+    lifecycle.plan([execution.job.new_execution(noon, trigger=Trigger.SCHEDULE, now=noon)])
+    lifecycle.plan([execution.job.new_execution(noon, trigger=Trigger.BACKFILL, now=noon)])
     assert list(Execution.objects.values_list("pk", flat=True)) == [execution.pk]
 
 
-def test_runs_that_people_ask_for_may_share_an_instant(noon: datetime) -> None:
-    from executions.identity import new_execution_id
-    from executions.states import Trigger
-
-    job = a_job(now=noon)
-    rows = [
-        Execution(
-            id=new_execution_id(noon),
-            job=job,
-            fire_time=noon,
-            trigger=Trigger.DELAYED,
-            task=job.task,
-            available_at=noon,
-            created_at=noon,
-        )
-        for _ in range(3)
-    ]
-    lifecycle.plan(rows)
-    assert Execution.objects.count() == 3
+def test_runs_that_people_ask_for_may_share_an_instant(execution: Execution, noon: datetime) -> None:
+    lifecycle.plan([execution.job.new_execution(noon, trigger=Trigger.DELAYED, now=noon) for _ in range(3)])
+    assert Execution.objects.count() == 4
 
 
 def test_a_confirmed_execution_is_queued(execution: Execution, noon: datetime) -> None:

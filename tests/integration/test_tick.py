@@ -1,6 +1,5 @@
 """A tick publishes what is due, most urgent first, and believes only the broker's confirm."""
 
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -16,13 +15,6 @@ from tests.integration.conftest import Queues
 from tests.making import a_job, every_minute, planned, seconds
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def publisher() -> Iterator[Publisher]:
-    one = Publisher()
-    yield one
-    one.close()
 
 
 def ticker(publisher: Publisher, batch_size: int = 100) -> Ticker:
