@@ -15,6 +15,8 @@ def main() -> None:
     except ImproperlyConfigured as problem:
         # A wrong setting is the reader's to mend, not ours to debug: the sentence without the traceback.
         sys.exit(f"onbeat: {problem}")
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -6,5 +6,5 @@ from executions.admin import ReadOnly
 
 @admin.register(Beat)
 class BeatAdmin(ReadOnly, admin.ModelAdmin):
-    list_display = ["name", "host", "pid", "started_at", "ticked_at"]
+    list_display = ["name", "host", "pid", "started_at", "ticked_at", "is_broker_away", "is_redis_away"]
     ordering = ["-ticked_at"]

@@ -12,3 +12,5 @@ class BeatConfig(AppConfig):
 
         checks.register()
         register("beat", health.ticking)
+        register("broker", health.reaching_broker)
+        register("redis", health.reaching_redis)

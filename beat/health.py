@@ -1,18 +1,42 @@
-"""Whether ticks really happen."""
+"""Whether ticks really happen, and what the beats could reach in them."""
 
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Count, Q
 
 from beat.models import Beat
 from executions.health import Finding
 
 
 def ticking(now: datetime) -> Finding:
-    since = now - timedelta(seconds=settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS)
-    count = Beat.objects.ticked_since(since).count()
+    count = Beat.objects.ticked_since(_recently(now)).count()
     if count:
         return Finding(is_well=True, says=f"{count} ticking")
     latest = Beat.objects.order_by("-ticked_at").first()
     last = f"the last tick was at {latest.ticked_at:%Y-%m-%d %H:%M:%S} UTC" if latest else "none has ticked yet"
-    return Finding(is_well=False, says=f"no beat ticks: {last}; start one with `./onbeat run_beat`")
+    return Finding(is_well=False, says=f"no beat ticks: {last}; see its log, or start one with `./onbeat run_beat`")
+
+
+def reaching_broker(now: datetime) -> Finding:
+    """Not vital: jobs are still planned and accepted, and executions wait in the database."""
+    return _reaching(now, "is_broker_away", "the broker", "executions wait in the database until it is back")
+
+
+def reaching_redis(now: datetime) -> Finding:
+    """Not vital: the database decides alone."""
+    return _reaching(now, "is_redis_away", "Redis", "beats work without leases until it is back")
+
+
+def _reaching(now: datetime, is_away: str, what: str, meanwhile: str) -> Finding:
+    beats = Beat.objects.ticked_since(_recently(now)).aggregate(
+        all=Count("pk"), cut_off=Count("pk", filter=Q(**{is_away: True}))
+    )
+    if not beats["cut_off"]:
+        return Finding(is_well=True, says=f"no beat misses {what}", is_vital=False)
+    says = f"{beats['cut_off']} of {beats['all']} beats cannot reach {what}: {meanwhile}"
+    return Finding(is_well=False, says=says, is_vital=False)
+
+
+def _recently(now: datetime) -> datetime:
+    return now - timedelta(seconds=settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS)

@@ -4,6 +4,7 @@ One beat carries a fire from plan to publish; the others leave it alone. Invaria
 right. Redis away or never configured is one code path: every lease is granted, and the database decides.
 """
 
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from executions.models import Execution
 from executions.states import FIRE_TRIGGERS
 
 _TIMEOUT_SECONDS = 1.0
+_REST_SECONDS = 5.0
 
 # One call for all leases of a batch. Taking again what one holds prolongs it.
 _TAKE = """
@@ -55,11 +57,12 @@ class Leases:
         self._prefix = prefix
         self._holder = holder
         self._life_ms = int(life.total_seconds() * 1000)
-        self._is_away = False
+        self.is_away = False
+        self._ask_again_at = 0.0
 
     def take(self, keys: Sequence[str]) -> list[bool]:
         """Which of the keys are ours now."""
-        if self._redis is None or not keys:
+        if self._redis is None or not keys or time.monotonic() < self._ask_again_at:
             return [True] * len(keys)
         try:
             names = [self._prefix + key for key in keys]
@@ -71,11 +74,13 @@ class Leases:
         return [bool(answer) for answer in taken]
 
     def _say_away(self, error: redis.RedisError) -> None:
-        if not self._is_away:
+        # A Redis that hangs costs its timeout at each question, so it is left alone for a while.
+        self._ask_again_at = time.monotonic() + _REST_SECONDS
+        if not self.is_away:
             events.warn("Redis is away: beats go on without leases, the database decides", error=type(error).__name__)
-        self._is_away = True
+        self.is_away = True
 
     def _say_back(self) -> None:
-        if self._is_away:
+        if self.is_away:
             events.emit("Redis is back: leases are taken again")
-        self._is_away = False
+        self.is_away = False

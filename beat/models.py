@@ -19,6 +19,9 @@ class Beat(models.Model):
         help_text="When it last ended a tick: a beat that hangs does not say that it is well."
     )
 
+    is_broker_away = models.BooleanField(default=False, help_text="Its last publish did not reach the broker.")
+    is_redis_away = models.BooleanField(default=False, help_text="It works without leases.")
+
     objects = BeatQuerySet.as_manager()
 
     class Meta:

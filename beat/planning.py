@@ -13,13 +13,14 @@ from beat.lease import Leases, fire_key
 from executions import events, lifecycle
 from executions.identity import milliseconds
 from executions.models import Execution
+from executions.results import in_a_line
 from executions.states import Trigger
 from jobs.misfires import FirePlan, Skipped, plan_fires
 from jobs.models import Schedule
-from jobs.recurrence import InvalidSchedule
 
 # One schedule cannot fill a whole batch: what is left is planned by the next tick.
 _FIRES_PER_SCHEDULE = 100
+_FORGIVE_AFTER = timedelta(minutes=1)
 _MISFIRE_REASON = "misfire: no beat was running at that time; the latest of these fires ran instead"
 
 
@@ -31,10 +32,13 @@ class Planner:
         self._look_ahead = look_ahead
         self._batch_size = batch_size
         self._unreadable: set[int] = set()
+        self._forgive_at: datetime | None = None
 
     def plan_due(self, *, now: datetime) -> int:
         """Plan up to a batch of schedules that fire within the look-ahead; returns how many fires were planned."""
         horizon = now + self._look_ahead
+        if self._forgive_at is not None and now >= self._forgive_at:
+            self._unreadable, self._forgive_at = set(), None  # a person may have mended them
         due = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable).select_related("job")
         schedules = list(due[: self._batch_size])
         taken = self._leases.take([_lease_key(schedule) for schedule in schedules])
@@ -56,10 +60,12 @@ class Planner:
                 grace=timedelta(seconds=schedule.misfire_grace_seconds),
                 limit=_FIRES_PER_SCHEDULE,
             )
-        except InvalidSchedule as error:
+        except Exception as error:
             # One schedule that was broken behind our back (by SQL, by a zone that is gone) must not stop the others.
+            # Its row stays as it is, and is looked at again in a while.
             self._unreadable.add(schedule.pk)
-            events.warn("a schedule cannot be read and is left out", job=schedule.job.key, error=error)
+            self._forgive_at = now + _FORGIVE_AFTER
+            events.warn("a schedule cannot be read and is left out", job=schedule.job.key, error=in_a_line(error))
             return None
 
 

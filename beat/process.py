@@ -67,7 +67,7 @@ class BeatProcess:
             self._database_is_away = False
             self._upkeep.after_outage(now)
         self._upkeep.run_due(now)
-        self._say_well(now)
+        self._say_well(self._clock.now())
         return self._pause_after(report)
 
     def _pause_after(self, report: TickReport) -> timedelta:
@@ -78,10 +78,13 @@ class BeatProcess:
         return max(timedelta(0), min(self._poll, report.next_available_at - self._clock.now()))
 
     def _say_well(self, now: datetime) -> None:
-        if not Beat.objects.filter(name=self.name).update(ticked_at=now):
-            Beat.objects.create(
-                name=self.name, host=socket.gethostname(), pid=os.getpid(), started_at=now, ticked_at=now
-            )
+        facts = {
+            "ticked_at": now,
+            "is_broker_away": self._ticker.broker_is_away,
+            "is_redis_away": self._ticker.leases.is_away,
+        }
+        if not Beat.objects.filter(name=self.name).update(**facts):
+            Beat.objects.create(name=self.name, host=socket.gethostname(), pid=os.getpid(), started_at=now, **facts)
 
     def _leave(self) -> None:
         self._publisher.close()

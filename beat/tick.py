@@ -15,8 +15,8 @@ from executions import events, lifecycle
 from executions.dispatch import Publisher
 from executions.models import Execution
 
-# An unroutable message is tried again after this long: somebody may be declaring the queue at this very moment.
-_UNROUTABLE_PAUSE = timedelta(seconds=5)
+# What its queue did not take is tried again after this long: somebody may be mending the queue at this very moment.
+_HELD_PAUSE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Ticker:
             return len(due), 0
         report = self.publisher.publish(ours)
         lifecycle.mark_queued(report.confirmed, now=now)
-        if report.unroutable:
-            lifecycle.hold(report.unroutable, reason="no queue takes its message", until=now + _UNROUTABLE_PAUSE)
-            events.warn("messages could not be routed to a queue", count=len(report.unroutable))
+        for reason, held in report.held.items():
+            lifecycle.hold(held, reason=reason, until=now + _HELD_PAUSE)
+            events.warn("executions are held back", reason=reason, count=len(held))
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
         return len(due), len(report.confirmed)
 

@@ -85,3 +85,4 @@ def _delete_queues() -> None:
     with current_app.connection_for_write() as broker:
         for queue in (queues.work_queue("default"), queues.dead_letter_queue()):
             queue.bind(broker.channel()).delete()
+            queue.exchange.bind(broker.channel()).delete()

@@ -6,7 +6,7 @@ done: the row stays SCHEDULED, it is published again, and the worker's claim dro
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from executions import messages, queues
 from executions.models import Execution
 
 _CONNECT_SECONDS = 5
+UNROUTABLE = "no queue takes its message"
 
 
 @dataclass
@@ -27,8 +28,8 @@ class Report:
     """What the broker said about one batch."""
 
     confirmed: list[Execution] = field(default_factory=list)
-    unroutable: list[Execution] = field(default_factory=list)
     unknown: list[Execution] = field(default_factory=list)
+    held: dict[str, list[Execution]] = field(default_factory=dict)  # by reason: their queue does not take them
     error: str = ""
 
 
@@ -43,10 +44,14 @@ class Publisher:
 
     def publish(self, executions: Sequence[Execution]) -> Report:
         """Publish all, then wait once for all confirms."""
+        held: dict[str, list[Execution]] = {}
         batch = _Confirms(executions)
         try:
             self._open()
-            self._declare({execution.queue for execution in executions})
+            refusals = self._declare({execution.queue for execution in executions})
+            for name, reason in refusals.items():
+                held[reason] = [execution for execution in executions if execution.queue == name]
+            batch = _Confirms([execution for execution in executions if execution.queue not in refusals])
             if self._speaks_amqp():
                 self._publish_with_confirms(batch)
             else:
@@ -54,8 +59,11 @@ class Publisher:
         except self._errors() as error:
             # The socket may be stuck, so nothing more is said on it: a polite goodbye can block as well.
             self.drop()
-            return batch.report(error=f"{type(error).__name__}: {error}".removesuffix(": "))
-        return batch.report()
+            return batch.report(held, error=f"{type(error).__name__}: {error}".removesuffix(": "))
+        report = batch.report(held)
+        # What was returned had no queue, though we once declared it: declare it anew next time.
+        self._declared -= {execution.queue for execution in report.held.get(UNROUTABLE, [])}
+        return report
 
     def close(self) -> None:
         if self._connection is not None:
@@ -87,7 +95,12 @@ class Publisher:
             }
         # Patience is the caller's business: it has the rows, and comes again.
         self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=_CONNECT_SECONDS)
+        self._open_channel()
+
+    def _open_channel(self) -> None:
+        assert self._connection is not None
         self._channel = self._connection.channel()
+        self._delivery_tag = 0
         if self._speaks_amqp():
             self._channel.confirm_select()
 
@@ -97,18 +110,32 @@ class Publisher:
     def _errors(self) -> tuple[type[Exception], ...]:
         return (OperationalError, amqp.AMQPError, OSError)
 
-    def _declare(self, names: Iterable[str]) -> None:
-        for name in set(names) - self._declared:
-            queues.dead_letter_queue().bind(self._channel).declare()
-            queues.work_queue(name).bind(self._channel).declare()
-            self._declared.add(name)
+    def _declare(self, names: Iterable[str]) -> dict[str, str]:
+        """Make sure of the queues; returns those that cannot be had as we need them, with the reason."""
+        refusals = {}
+        for name in sorted(set(names) - self._declared):
+            try:
+                queues.dead_letter_queue().bind(self._channel).declare()
+                queues.work_queue(name).bind(self._channel).declare()
+                self._declared.add(name)
+            except amqp.ChannelError as error:
+                # The broker has closed the channel for it. One bad queue must not hold up the others.
+                refusals[name] = f"the broker refuses its queue: {error}"[:200]
+                self._open_channel()
+        return refusals
 
     def _publish_to_folder(self, batch: "_Confirms") -> None:
         """The folder broker returns when the message is on disk: that is its confirm."""
         producer = Producer(self._channel, exchange=queues.exchange())
         for number, execution in enumerate(batch.executions):
             message = messages.of_execution(execution)
-            producer.publish(message.body, routing_key=execution.queue, headers=message.headers, **message.properties)
+            producer.publish(
+                message.body,
+                routing_key=execution.queue,
+                headers=message.headers,
+                mandatory=True,
+                **message.properties,
+            )
             batch.sent(number, execution)
             batch.acked(number, multiple=False)
 
@@ -169,13 +196,12 @@ class _Confirms:
         tags = [tag for tag in self.outstanding if tag <= delivery_tag] if multiple else [delivery_tag]
         return [self.outstanding.pop(tag) for tag in tags if tag in self.outstanding]
 
-    def report(self, error: str = "") -> Report:
+    def report(self, held: Mapping[str, list[Execution]], error: str = "") -> Report:
         unroutable = [execution for execution in self._confirmed if str(execution.pk) in self._returned]
-        confirmed = [execution for execution in self._confirmed if str(execution.pk) not in self._returned]
         settled = {execution.pk for execution in self._confirmed}
         return Report(
-            confirmed=confirmed,
-            unroutable=unroutable,
+            confirmed=[execution for execution in self._confirmed if str(execution.pk) not in self._returned],
             unknown=[execution for execution in self.executions if execution.pk not in settled],
+            held={**held, UNROUTABLE: unroutable} if unroutable else dict(held),
             error=error,
         )

@@ -119,6 +119,12 @@ class Channel(virtual.Channel):
         kind = self.typeof(exchange)
         return [kind.prepare_bind(unquote(queue), exchange, unquote(key), None) for queue, key in bound]
 
+    def basic_publish(self, message: Any, exchange: str, routing_key: str, **kwargs: Any) -> Any:
+        """With `mandatory`, a message that no queue takes is an error: somebody deleted the folder."""
+        if kwargs.pop("mandatory", False) and exchange and not self._lookup(exchange, routing_key):
+            raise FileNotFoundError(f"no queue is bound to {exchange!r} for {routing_key!r}")
+        return super().basic_publish(message, exchange, routing_key, **kwargs)
+
     def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:  # noqa: ARG002
         rank = self._get_message_priority(message, reverse=True)
         name = f"{rank}-{time.time_ns():020d}-{next(_serial):010d}-{uuid4().hex}{FIRST}"

@@ -22,6 +22,10 @@ FIRE_TIME_HEADER = "onbeat_fire_time"
 JOB_KEY_HEADER = "onbeat_job"
 
 
+class Malformed(ValueError):
+    """The headers name an execution and cannot be read."""
+
+
 @dataclass(frozen=True)
 class Message:
     execution: Execution
@@ -74,13 +78,16 @@ def of_execution(execution: Execution) -> Message:
 
 
 def delivery(headers: Mapping[str, Any]) -> Delivery | None:
-    """Ours, or None for a plain Celery message."""
+    """Ours, or None for a plain Celery message. Raises Malformed if it only pretends to be ours."""
     execution_id = headers.get(EXECUTION_HEADER)
     if execution_id is None:
         return None
-    return Delivery(
-        execution_id=uuid.UUID(execution_id),
-        attempt=int(headers[ATTEMPT_HEADER]),
-        fire_time=datetime.fromisoformat(headers[FIRE_TIME_HEADER]),
-        job_key=str(headers[JOB_KEY_HEADER]),
-    )
+    try:
+        return Delivery(
+            execution_id=uuid.UUID(execution_id),
+            attempt=int(headers[ATTEMPT_HEADER]),
+            fire_time=datetime.fromisoformat(headers[FIRE_TIME_HEADER]),
+            job_key=str(headers[JOB_KEY_HEADER]),
+        )
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise Malformed("the message bears our name, but not what we write") from None

@@ -6,7 +6,7 @@ Invariant: whatever a handler returns or raises can be stored, so a strange valu
 import json
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 ERROR_CHARACTERS = 20_000
@@ -39,12 +39,17 @@ def holds_nul(encoded: bytes) -> bool:
 
 def is_too_deep(value: object) -> bool:
     """Whether a value that JSON can say is nested deeper than every later reader of it can bear."""
+    return sum(1 for _ in levels(value)) > _DEEPEST
+
+
+def levels(value: object) -> Iterator[list[object]]:
+    """A value that JSON can say, level by level: itself, what it holds, what that holds …, a little past too deep."""
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_DEEPEST + 1):
+        yield level
         level = [child for parent in level for child in _children(parent)]
         if not level:
-            return False
-    return True
+            return
 
 
 def _children(value: object) -> Iterable[object]:
@@ -65,6 +70,11 @@ def storable_error(error: BaseException) -> str:
     """The traceback, its end kept when it is too long: that is where the message stands."""
     text = "".join(traceback.format_exception(error)).strip()
     return storable_text(text[-ERROR_CHARACTERS:], ERROR_CHARACTERS)
+
+
+def in_a_line(error: BaseException) -> str:
+    """The error's kind and message, for a log line; safe also when the error cannot say itself."""
+    return storable_text(" ".join("".join(traceback.format_exception_only(error)).split()), 500)
 
 
 def storable_text(text: str, limit: int) -> str:

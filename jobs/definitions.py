@@ -15,12 +15,23 @@ from django.db import IntegrityError, transaction
 
 from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY
 from executions.queues import DEAD_LETTERS
-from executions.results import holds_nul, is_too_deep
+from executions.results import holds_nul, is_too_deep, levels
 from executions.retry import DEFAULT_MAX_ATTEMPTS
 from jobs.models import Job, Kind, Schedule, shard_of
 from jobs.recurrence import Cron, Every, InvalidSchedule, Once
 
 _MOST_ATTEMPTS = 10_000
+# Messages say dates and the like in this form, so a plain object of this form would arrive as something else.
+_MARKED = {"__type__", "__value__"}
+_TYPES: dict[str, tuple[Any, str]] = {
+    "key": (str, "text"),
+    "task": (str, "text"),
+    "queue": (str, "text"),
+    "args": (list | tuple, "a list"),
+    "kwargs": (Mapping | None, "a mapping"),
+    "priority": (int, "a whole number"),
+    "max_attempts": (int, "a whole number"),
+}
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}")
 _TASK = re.compile(r"[!-~]{1,255}")
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -47,6 +58,9 @@ def create(
     now: datetime,
 ) -> Job:
     """Store a job and, if it has one, its schedule: both or neither."""
+    _check_types(
+        key=key, task=task, queue=queue, args=args, kwargs=kwargs, priority=priority, max_attempts=max_attempts
+    )
     kwargs = dict(kwargs or {})
     _check_names(key=key, task=task, queue=queue)
     _check_limits(priority=priority, max_attempts=max_attempts)
@@ -70,6 +84,13 @@ def create(
     except IntegrityError:
         raise InvalidDefinition("key", f"There is a job {key!r} already; choose another key.") from None
     return job
+
+
+def _check_types(**values: object) -> None:
+    for field, value in values.items():
+        kind, name = _TYPES[field]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InvalidDefinition(field, f"{field} must be {name}, not {type(value).__name__}.")
 
 
 def _check_names(*, key: str, task: str, queue: str) -> None:
@@ -116,6 +137,8 @@ def _json_bytes(field: str, value: object) -> int:
         raise InvalidDefinition(field, f"The {field} must be plain JSON: {error}.") from None
     if holds_nul(encoded):
         raise InvalidDefinition(field, f"The {field} must not hold a NUL character.")
+    if any(isinstance(part, dict) and part.keys() == _MARKED for level in levels(value) for part in level):
+        raise InvalidDefinition(field, f"The {field} must not hold an object of just __type__ and __value__.")
     if is_too_deep(value):
         raise InvalidDefinition(field, f"The {field} are nested too deep; keep them flatter.")
     return len(encoded)

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from django.db import transaction
+
 from jobs import definitions
 from jobs.models import Job
 from jobs.recurrence import Cron
@@ -11,6 +13,11 @@ def seed(*, now: datetime) -> list[Job]:
     """Make the demo jobs if no job was ever made here; a person who removed them does not get them back."""
     if Job.objects.exists():
         return []
+    with transaction.atomic():
+        return _make(now)
+
+
+def _make(now: datetime) -> list[Job]:
     return [
         definitions.create(
             key="demo.pulse",

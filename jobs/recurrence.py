@@ -146,6 +146,8 @@ _LONGEST_SECONDS = 10 * 366 * 24 * 3600
 def _check_aware(what: str, moment: datetime) -> None:
     if moment.tzinfo is None:
         raise InvalidSchedule(f"The {what} {moment.isoformat()} has no time zone; add one, such as +00:00.")
+    if not 1970 <= moment.year < 9999:
+        raise InvalidSchedule(f"The {what} {moment.isoformat()} must lie between the years 1970 and 9998.")
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,8 @@ class Every:
     anchor: datetime
 
     def __post_init__(self) -> None:
+        if type(self.seconds) is not int:
+            raise InvalidSchedule(f"An interval must be a whole number of seconds, not {self.seconds!r}.")
         if not 1 <= self.seconds <= _LONGEST_SECONDS:
             raise InvalidSchedule(f"An interval must be 1 second to 10 years, not {self.seconds} seconds.")
         _check_aware("anchor", self.anchor)

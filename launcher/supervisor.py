@@ -4,6 +4,7 @@ Owns their life: starts them, starts again what ends by itself, stops all cleanl
 started are ever signalled, and none of them outlives it.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -104,7 +105,8 @@ class Supervisor:
         self.say(f"{label} {line}")
 
     def say(self, text: str) -> None:
-        with self._writing:
+        with self._writing, contextlib.suppress(OSError):
+            # The reader has gone, or a disk is full: the programs' lines must be taken all the same, or they hang.
             print(text, flush=True)
 
     def run(self) -> None:

@@ -70,14 +70,15 @@ class Environment:
     def flag(self, name: str, default: bool) -> bool:
         return self._parsed(name, default, _flag, "yes or no")
 
-    def integer(self, name: str, default: int, *, at_least: int = 0) -> int:
+    def integer(self, name: str, default: int, *, at_least: int = 0, at_most: int | None = None) -> int:
         def parse(text: str) -> int:
             value = int(text)
-            if value < at_least:
+            if value < at_least or (at_most is not None and value > at_most):
                 raise ValueError
             return value
 
-        return self._parsed(name, default, parse, f"a whole number of at least {at_least}")
+        limit = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
+        return self._parsed(name, default, parse, f"a whole number {limit}")
 
     def seconds(self, name: str, default: float, *, above: float = 0) -> float:
         def parse(text: str) -> float:

@@ -93,6 +93,11 @@ else:
     DATABASES["default"]["OPTIONS"] = {
         "pool": {"min_size": 1, "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=1), "timeout": 10},
         "connect_timeout": 5,
+        # A host that vanished without a word is noticed within half a minute, and not after hours.
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 30_000,
         "application_name": "onbeat",
         **DATABASES["default"]["OPTIONS"],  # what the address itself asks for
     }
@@ -170,7 +175,7 @@ ONBEAT_JOBS_PAYLOAD_BYTES = ENVIRONMENT.integer("ONBEAT_JOBS_PAYLOAD_BYTES", 64 
 ONBEAT_BEAT_LOOK_AHEAD_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_LOOK_AHEAD_SECONDS", 5)
 ONBEAT_BEAT_POLL_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_POLL_SECONDS", 1)
 ONBEAT_BEAT_LEASE_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_LEASE_SECONDS", 15)
-ONBEAT_BEAT_BATCH_SIZE = ENVIRONMENT.integer("ONBEAT_BEAT_BATCH_SIZE", 1000, at_least=1)
+ONBEAT_BEAT_BATCH_SIZE = ENVIRONMENT.integer("ONBEAT_BEAT_BATCH_SIZE", 1000, at_least=1, at_most=10_000)
 ONBEAT_BEAT_SILENT_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_SILENT_AFTER_SECONDS", 10)
 
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────

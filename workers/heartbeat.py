@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import uuid
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +19,8 @@ from django.db import Error, connection
 
 from executions import events, lifecycle
 from executions.clock import Clock
-from executions.messages import delivery
+from executions.messages import Malformed, delivery
+from executions.results import in_a_line
 from workers.models import Worker
 
 
@@ -51,11 +53,10 @@ class Heartbeat(bootsteps.StartStopStep):
             try:
                 _say_alive(parent, clock.now())
                 is_away = False
-            except Error as error:
+            except Exception as error:
+                # Whatever it was: without heartbeats the worker's living work would be taken for lost, so go on.
                 if not is_away:
-                    events.warn(
-                        "the database is away: no heartbeat", worker=parent.hostname, error=type(error).__name__
-                    )
+                    events.warn("no heartbeat could be written", worker=parent.hostname, error=in_a_line(error))
                 is_away = True
                 connection.close()
             if self._stop.wait(settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS):
@@ -83,8 +84,12 @@ def _held() -> list[tuple[uuid.UUID, int]]:
             break
         except RuntimeError:  # the worker's own thread changed the set while we read it
             continue
-    ours = (delivery(request.request_dict) for request in requests)
-    return [(one.execution_id, one.attempt) for one in ours if one is not None]
+    held = []
+    for request in requests:
+        with suppress(Malformed):
+            if (ours := delivery(request.request_dict)) is not None:
+                held.append((ours.execution_id, ours.attempt))
+    return held
 
 
 def _leave(parent: Any) -> None:

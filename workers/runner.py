@@ -16,7 +16,7 @@ from executions import events, lifecycle
 from executions.clock import Clock
 from executions.lifecycle import Claim, Finish
 from executions.messages import Delivery
-from executions.results import storable_error, storable_result
+from executions.results import in_a_line, storable_error, storable_result
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ def _succeed(claim: Claim, delivery: Delivery, result: object) -> None:
 def _fail(claim: Claim, delivery: Delivery, error: Exception) -> None:
     text = storable_error(error)
     finish = _reaching_database(lambda: lifecycle.fail(claim, error=text, now=_clock.now()))
-    _say(finish, delivery, error=f"{type(error).__name__}: {error}")
+    _say(finish, delivery, error=in_a_line(error))
     if finish is Finish.DEAD:
         raise Reject(error, requeue=False) from error
 

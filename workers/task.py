@@ -6,8 +6,9 @@ Celery glue only: a message with our headers goes through the runner, any other 
 from typing import Any
 
 from celery.contrib.django.task import DjangoTask
+from celery.exceptions import Reject
 
-from executions.messages import delivery
+from executions.messages import Malformed, delivery
 from workers import runner
 
 
@@ -22,7 +23,10 @@ class TrackedTask(DjangoTask[..., Any]):
             # A plain function call, perhaps by the very task that runs: no message stands behind it.
             return super().__call__(*args, **kwargs)
         request.is_entered = True  # type: ignore[attr-defined]  # a mark of ours on Celery's object
-        ours = delivery(request.headers or {})
+        try:
+            ours = delivery(request.headers or {})
+        except Malformed as error:
+            raise Reject(error, requeue=False) from error
         # `run`, not `super().__call__`: that would push an empty request over the one the task reads.
         if ours is None:
             return self.run(*args, **kwargs)

@@ -36,7 +36,7 @@ def test_one_command_runs_everything_on_services_of_its_own_and_stops_it_again(c
     wait_until(
         lambda: count("SELECT count(*) FROM onbeat_execution WHERE state = 'SUCCEEDED'"), what="an execution succeeded"
     )
-    assert count("SELECT count(*) FROM onbeat_beat") == 2
+    wait_until(lambda: count("SELECT count(*) FROM onbeat_beat") == 2, what="both beats have signed on")
     assert get(address, "/health/ready")[0] == 200
     flower = checkout.address(process, "flower")
     wait_until(lambda: get(flower, "/healthcheck")[0] == 200, what="Flower answers")

@@ -98,6 +98,6 @@ def test_two_beats_and_two_workers_fire_each_second_once(pulsing: Platform) -> N
         pulsing.beat(f"beat-{number}")
         pulsing.worker(f"worker-{number}")
     wait_until(lambda: pulsing.count(SUCCEEDED) >= 5, what="five executions have succeeded")
-    assert pulsing.count("SELECT count(*) FROM onbeat_beat") == 2
+    wait_until(lambda: pulsing.count("SELECT count(*) FROM onbeat_beat") == 2, what="both beats have signed on")
     wait_until(lambda: has_no_gap(pulsing), what="every second fired once")
     assert pulsing.count("SELECT count(*) FROM onbeat_attempt WHERE number > 1") == 0

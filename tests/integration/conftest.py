@@ -42,6 +42,8 @@ def broker(settings: Settings) -> Iterator[Queues]:
         yield view
         view.delete()
         view.channel.queue_delete(queues.dead_letter_queue().name)
+        for exchange in (queues.exchange(), queues.dead_letter_exchange()):
+            view.channel.exchange_delete(exchange.name)
 
 
 @pytest.fixture

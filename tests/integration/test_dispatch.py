@@ -5,7 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from executions.dispatch import Publisher
+from executions import queues
+from executions.dispatch import UNROUTABLE, Publisher
 from executions.messages import delivery
 from executions.models import Execution
 from tests.integration.conftest import Queues
@@ -44,7 +45,7 @@ def test_a_batch_is_confirmed_as_a_whole(noon: datetime, publisher: Publisher, b
     batch = fires(50, noon)
     report = publisher.publish(batch)
     assert {execution.pk for execution in report.confirmed} == {execution.pk for execution in batch}
-    assert (report.unknown, report.unroutable, report.error) == ([], [], "")
+    assert (report.unknown, report.held, report.error) == ([], {}, "")
     assert len(broker.take_all()) == 50
 
 
@@ -71,23 +72,46 @@ def test_a_connection_cut_behind_our_back_is_made_anew(noon: datetime, publisher
 
 
 @pytest.mark.full
-def test_a_message_without_a_queue_is_reported_as_unroutable(
+def test_a_message_whose_queue_was_deleted_is_held_and_its_queue_declared_anew(
     noon: datetime, publisher: Publisher, broker: Queues
 ) -> None:
     first, second = fires(2, noon)
     publisher.publish([first])
     broker.delete()
     report = publisher.publish([second])
-    assert (report.confirmed, report.unroutable) == ([], [second])
+    assert (report.confirmed, report.held) == ([], {UNROUTABLE: [second]})
+    assert publisher.publish([second]).confirmed == [second]  # declared anew
 
 
 @pytest.mark.full
-def test_a_queue_with_other_arguments_is_an_error_and_not_a_silent_loss(
+def test_a_queue_with_other_arguments_holds_its_own_executions_and_no_others(
     noon: datetime, publisher: Publisher, broker: Queues
 ) -> None:
-    from executions import queues
+    strange = planned(a_job(now=noon, queue="strange"), noon)
+    (ordinary,) = fires(1, noon)
+    broker.channel.queue_declare(queues.work_queue("strange").name, durable=True, auto_delete=False)
+    try:
+        report = publisher.publish([strange, ordinary])
+    finally:
+        broker.delete("strange")
+    assert report.confirmed == [ordinary]
+    ((reason, held),) = report.held.items()
+    assert held == [strange]
+    assert "PRECONDITION_FAILED" in reason
+    assert report.error == ""
+    assert publisher.publish([strange]).confirmed == [strange]  # once the stranger's queue is gone
+    broker.delete("strange")
 
-    broker.channel.queue_declare(queues.work_queue("default").name, durable=True, auto_delete=False)
-    report = publisher.publish(fires(1, noon))
-    assert report.confirmed == []
-    assert "PRECONDITION_FAILED" in report.error
+
+@pytest.mark.embedded
+def test_a_broker_folder_that_was_deleted_is_an_error_and_then_made_anew(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    first, second = fires(2, noon)
+    publisher.publish([first])
+    broker.delete()
+    report = publisher.publish([second])
+    assert (report.confirmed, report.unknown) == ([], [second])
+    assert "no queue is bound" in report.error
+    assert publisher.publish([second]).confirmed == [second]
+    assert broker.take().headers["id"] == str(second.pk)

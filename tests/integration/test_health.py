@@ -30,15 +30,33 @@ def test_without_a_ticking_beat_it_is_not_ready_and_says_what_to_do(client: Clie
     assert body["checks"]["database"]["ok"] is True
     assert body["checks"]["beat"] == {
         "ok": False,
-        "says": "no beat ticks: none has ticked yet; start one with `./onbeat run_beat`",
+        "says": "no beat ticks: none has ticked yet; see its log, or start one with `./onbeat run_beat`",
     }
 
 
-def test_with_a_ticking_beat_it_is_ready_even_while_no_worker_is_alive(client: Client) -> None:
+def test_with_a_ticking_beat_and_no_worker_it_is_degraded(client: Client) -> None:
     a_beat(timezone.now())
     response = client.get("/health/ready")
-    assert response.status_code == 200
+    assert (response.status_code, response.json()["status"]) == (200, "degraded")
     assert response.json()["checks"]["workers"]["ok"] is False
+
+
+def test_with_beat_and_worker_it_is_ready(client: Client) -> None:
+    now = timezone.now()
+    a_beat(now)
+    Worker.objects.create(name="w", host="h", pid=1, started_at=now, heartbeat_at=now)
+    response = client.get("/health/ready")
+    assert (response.status_code, response.json()["status"]) == (200, "ready")
+
+
+@pytest.mark.parametrize(("away", "check"), [("is_broker_away", "broker"), ("is_redis_away", "redis")])
+def test_what_a_beat_cannot_reach_is_told(client: Client, away: str, check: str) -> None:
+    a_beat(timezone.now())
+    assert client.get("/health/ready").json()["checks"][check]["ok"] is True
+    Beat.objects.update(**{away: True})
+    response = client.get("/health/ready")
+    assert (response.status_code, response.json()["status"]) == (200, "degraded")
+    assert response.json()["checks"][check]["says"].startswith("1 of 1 beats cannot reach ")
 
 
 def test_a_beat_that_stopped_ticking_does_not_count(client: Client) -> None:

@@ -66,6 +66,20 @@ def test_a_redis_that_is_away_grants_every_lease_and_is_told_once(caplog: pytest
     ]
 
 
+@pytest.mark.full
+def test_a_redis_that_failed_is_left_alone_for_a_while(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = leases("me", prefix=prefix)
+    leases("other", prefix=prefix).take(["a"])
+    with monkeypatch.context() as hanging:
+        hanging.setattr(one._redis, "eval", lambda *_words: (_ for _ in ()).throw(redis.TimeoutError))
+        assert one.take(["a"]) == [True]
+    assert one.is_away
+    assert one.take(["a"]) == [True]  # not asked
+    monkeypatch.setattr(one, "_ask_again_at", 0.0)
+    assert one.take(["a"]) == [False]
+    assert not one.is_away
+
+
 def test_the_beat_that_planned_a_fire_holds_the_lease_to_publish_it(noon: datetime) -> None:
     fire = Execution(id=new_execution_id(noon), job_id=7, fire_time=noon, trigger=Trigger.SCHEDULE)
     assert execution_key(fire) == fire_key(7, milliseconds(noon))

@@ -94,14 +94,20 @@ def test_of_older_missed_fires_the_latest_runs_and_the_others_are_one_row(noon: 
     assert skipped.reason.startswith("misfire")
 
 
-def test_a_schedule_broken_behind_our_back_does_not_stop_the_others(noon: datetime) -> None:
+@pytest.mark.parametrize("breakage", [{"timezone": "Mars/Olympus"}, {"kind": "EVERY"}, {"kind": "NEVER"}])
+def test_a_schedule_broken_behind_our_back_does_not_stop_the_others_and_can_be_mended(
+    noon: datetime, breakage: dict[str, str]
+) -> None:
     broken = a_job(now=noon, schedule=Cron("* * * * *"))
-    Schedule.objects.filter(job=broken).update(timezone="Mars/Olympus")
+    Schedule.objects.filter(job=broken).update(**breakage)
     a_job(now=noon, schedule=every_minute(noon))
     one = planner()
     assert one.plan_due(now=noon + seconds(58)) == 1
     assert one.plan_due(now=noon + seconds(58)) == 0
     assert Execution.objects.exclude(job=broken).count() == 1
+    Schedule.objects.filter(job=broken).update(timezone="UTC", kind="CRON")
+    one.plan_due(now=noon + seconds(119))
+    assert Execution.objects.filter(job=broken).count() == 2
 
 
 @pytest.mark.full  # SQLite's limit on variables makes Django split long statements

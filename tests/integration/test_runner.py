@@ -75,6 +75,23 @@ def test_the_message_of_a_dead_execution_goes_to_the_dead_letter_exchange(execut
     assert execution.state == State.DEAD
 
 
+def test_an_error_that_cannot_say_itself_is_still_a_dead_letter(execution: Execution) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    def fail() -> None:
+        raise Mute
+
+    with pytest.raises(Mute):
+        run(execution, fail)
+    execution.refresh_from_db()
+    with pytest.raises(Reject):
+        run(execution, fail)
+    execution.refresh_from_db()
+    assert execution.state == State.DEAD
+
+
 def test_a_strange_result_does_not_turn_a_success_into_a_loss(execution: Execution) -> None:
     run(execution, lambda: {"text": "a\x00b\ud800", "object": object()})
     execution.refresh_from_db()

@@ -54,6 +54,12 @@ def test_a_delivery_is_claimed_and_sees_the_execution_id(noon: datetime) -> None
     assert calls == [(0, str(execution.pk))]
 
 
+def test_a_message_that_only_pretends_to_be_ours_does_not_run(noon: datetime) -> None:
+    outcome = count_down.apply(args=[0], headers={"onbeat_execution": "junk"})
+    assert outcome.state == "REJECTED"
+    assert calls == []
+
+
 def test_a_task_that_calls_itself_runs_under_one_claim(noon: datetime) -> None:
     execution = planned(a_job(now=noon, task=count_down.name, args=[2]), noon)
     assert deliver(execution).result == 0

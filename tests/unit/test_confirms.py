@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from executions.dispatch import _Confirms
+from executions.dispatch import UNROUTABLE, _Confirms
 from executions.models import Execution
 
 
@@ -24,29 +24,29 @@ def batch(executions: list[Execution]) -> _Confirms:
 
 def test_the_highest_tag_proves_nothing_about_the_others(batch: _Confirms, executions: list[Execution]) -> None:
     batch.acked(14, multiple=False)
-    report = batch.report()
+    report = batch.report({})
     assert report.confirmed == [executions[3]]
     assert report.unknown == executions[:3]
 
 
 def test_an_ack_for_many_settles_all_up_to_its_tag(batch: _Confirms, executions: list[Execution]) -> None:
     batch.acked(13, multiple=True)
-    assert batch.report().confirmed == executions[:3]
+    assert batch.report({}).confirmed == executions[:3]
     assert list(batch.outstanding) == [14]
 
 
 def test_acks_may_come_out_of_order_and_twice(batch: _Confirms, executions: list[Execution]) -> None:
     for tag in (13, 11, 13, 14, 12):
         batch.acked(tag, multiple=False)
-    assert {execution.pk for execution in batch.report().confirmed} == {execution.pk for execution in executions}
-    assert len(batch.report().confirmed) == 4
+    assert {execution.pk for execution in batch.report({}).confirmed} == {execution.pk for execution in executions}
+    assert len(batch.report({}).confirmed) == 4
     assert not batch.outstanding
 
 
 def test_a_nack_is_not_a_confirm(batch: _Confirms, executions: list[Execution]) -> None:
     batch.nacked(12, multiple=True)
     batch.acked(14, multiple=True)
-    report = batch.report()
+    report = batch.report({})
     assert report.confirmed == executions[2:]
     assert report.unknown == executions[:2]
 
@@ -55,7 +55,7 @@ def test_a_returned_message_is_unroutable_although_it_is_acked(batch: _Confirms,
     returned = SimpleNamespace(properties={"message_id": str(executions[1].pk)})
     batch.returned(Exception("NO_ROUTE"), "work", "default", returned)
     batch.acked(14, multiple=True)
-    report = batch.report()
-    assert report.unroutable == [executions[1]]
+    report = batch.report({})
+    assert report.held == {UNROUTABLE: [executions[1]]}
     assert executions[1] not in report.confirmed
     assert report.unknown == []

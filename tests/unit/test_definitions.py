@@ -178,3 +178,27 @@ def test_a_schedule_whose_only_fire_has_passed_is_refused(delay: timedelta, noon
 
 def test_a_schedule_that_never_fires_is_refused(noon: datetime) -> None:
     assert refusal_of(noon, schedule=Cron("0 0 30 2 *")).field == "schedule"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("key", 5, "key must be text, not int."),
+        ("task", None, "task must be text, not NoneType."),
+        ("queue", b"default", "queue must be text, not bytes."),
+        ("args", "abc", "args must be a list, not str."),
+        ("kwargs", ["a"], "kwargs must be a mapping, not list."),
+        ("priority", 5.5, "priority must be a whole number, not float."),
+        ("priority", True, "priority must be a whole number, not bool."),
+        ("max_attempts", "3", "max_attempts must be a whole number, not str."),
+    ],
+)
+def test_a_value_of_another_type_is_refused(field: str, value: object, sentence: str, noon: datetime) -> None:
+    refusal = refusal_of(noon, **{field: value})
+    assert (refusal.field, str(refusal)) == (field, sentence)
+
+
+@pytest.mark.parametrize("value", [{"__type__": "x", "__value__": 1}, [{"a": [{"__type__": "x", "__value__": 1}]}]])
+def test_an_object_that_a_message_would_turn_into_something_else_is_refused(value: object, noon: datetime) -> None:
+    assert refusal_of(noon, args=[value]).field == "args"
+    assert "__type__ and __value__" in str(refusal_of(noon, kwargs={"value": value}))

@@ -1,5 +1,6 @@
 """`./onbeat test`: which tiers run, and what it says when one cannot."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_without_services_it_says_how_many_tests_it_left_out_and_why(
 ) -> None:
     assert testing._full_tier(LEASES, str(tmp_path)) is True
     said = capsys.readouterr().out
-    assert "LEFT OUT: 4 tests that need PostgreSQL, Redis and RabbitMQ did not run." in said
+    assert re.search(r"LEFT OUT: [1-9]\d* tests that need PostgreSQL, Redis and RabbitMQ did not run\.", said)
     assert "Not found on this machine: RabbitMQ. Install it." in said
 
 

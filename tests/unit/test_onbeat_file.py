@@ -97,6 +97,12 @@ def test_the_environment_is_made_once_and_anew_when_the_requirements_change(
     assert ran == ["Installing requirements"]
 
 
+def test_an_environment_that_was_left_half_made_is_made_anew(onbeat: ModuleType, requirements: list[str]) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", onbeat.VENV], check=True)
+    onbeat.prepare_environment(requirements)
+    assert subprocess.call([onbeat.VENV_PYTHON, "-c", "import pip"]) == 0
+
+
 def test_an_install_that_fails_shows_the_end_of_its_log(onbeat: ModuleType, tmp_path: Path) -> None:
     bad = tmp_path / "bad.txt"
     bad.write_text(f"-r {tmp_path / 'not-there.txt'}\n")

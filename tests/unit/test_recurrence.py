@@ -290,3 +290,15 @@ def test_equal_ends_may_be_written_differently(expression: str, plain: str, noon
 def test_what_only_looks_like_a_range_with_equal_ends_is_refused(expression: str) -> None:
     with pytest.raises(InvalidSchedule):
         Cron(expression)
+
+
+@pytest.mark.parametrize("seconds", [1.5, "5", True])
+def test_an_interval_that_is_no_whole_number_is_refused(seconds: object, noon: datetime) -> None:
+    with pytest.raises(InvalidSchedule, match="a whole number of seconds"):
+        Every(seconds=seconds, anchor=noon)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("year", [1, 1969, 9999])
+def test_an_instant_outside_of_reach_is_refused(year: int) -> None:
+    with pytest.raises(InvalidSchedule, match="between the years 1970 and 9998"):
+        Once(datetime(year, 6, 1, tzinfo=UTC))
