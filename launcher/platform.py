@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import http.client
+import json
 import os
 import socket
 import subprocess
@@ -137,9 +138,10 @@ def _wait_until_ready(port: int) -> bool:
         connection = http.client.HTTPConnection(_HOST, port, timeout=5)
         try:
             connection.request("GET", "/health/ready")
-            if connection.getresponse().status == 200:
+            # Not only 200: that is also the answer while the worker has not signed on yet.
+            if json.loads(connection.getresponse().read())["status"] == "ready":
                 return True
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException, ValueError):
             pass
         finally:
             connection.close()
