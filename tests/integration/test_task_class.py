@@ -27,6 +27,11 @@ def count_down(self: Any, number: int) -> int:
     return count_down(number - 1) if number else 0
 
 
+@shared_task(bind=True, name="tests.own_arguments")
+def own_arguments(self: Any, *_args: int) -> list[int]:
+    return list(self.request.args or [])
+
+
 def deliver(execution: Execution) -> Any:
     """What a worker does with the execution's message."""
     message = of_execution(execution)
@@ -44,6 +49,7 @@ def test_a_plain_celery_call_sees_its_own_request() -> None:
 def test_a_task_called_as_a_function_is_a_function() -> None:
     assert count_down(1) == 0
     assert calls == [(1, None), (0, None)]
+    assert own_arguments(1, 2) == [1, 2]  # Celery gives a function call a request, too
 
 
 def test_a_delivery_is_claimed_and_sees_the_execution_id(noon: datetime) -> None:
