@@ -13,15 +13,15 @@ from beat.lease import Leases, fire_key
 from executions import events, lifecycle
 from executions.identity import milliseconds
 from executions.models import Execution
-from executions.results import in_a_line
 from executions.states import Trigger
+from executions.storable import in_a_line
 from jobs.misfires import FirePlan, Skipped, plan_fires
 from jobs.models import Schedule
 
 # One schedule cannot fill a whole batch: what is left is planned by the next tick.
 _FIRES_PER_SCHEDULE = 100
 _FORGIVE_AFTER = timedelta(minutes=1)
-_MISFIRE_REASON = "misfire: no beat was running at that time; the latest of these fires ran instead"
+_MISFIRE_REASON = "misfire: no beat could plan these in time; the latest fire of the stretch ran instead"
 
 
 class Planner:

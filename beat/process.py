@@ -31,7 +31,7 @@ class BeatProcess:
         self._publisher = Publisher()
         self._upkeep = Upkeep()
         self._poll = timedelta(seconds=settings.ONBEAT_BEAT_POLL_SECONDS)
-        self._database_is_away = False
+        self._is_database_away = False
         batch_size = settings.ONBEAT_BEAT_BATCH_SIZE
         leases = Leases(
             url=settings.REDIS_URL,
@@ -62,9 +62,9 @@ class BeatProcess:
         """One tick with its upkeep; returns how long nothing is expected to be due."""
         now = self._clock.now()
         report = self._ticker.tick(now)
-        if self._database_is_away:
+        if self._is_database_away:
             events.emit("the database is back: planning goes on")
-            self._database_is_away = False
+            self._is_database_away = False
             self._upkeep.after_outage(now)
         self._upkeep.run_due(now)
         self._say_well(self._clock.now())
@@ -80,7 +80,7 @@ class BeatProcess:
     def _say_well(self, now: datetime) -> None:
         facts = {
             "ticked_at": now,
-            "is_broker_away": self._ticker.broker_is_away,
+            "is_broker_away": self._ticker.is_broker_away,
             "is_redis_away": self._ticker.leases.is_away,
         }
         if not Beat.objects.filter(name=self.name).update(**facts):
@@ -94,7 +94,7 @@ class BeatProcess:
             events.warn("the database is away: this beat leaves without signing off", beat=self.name)
 
     def _say_database_away(self, error: Exception) -> None:
-        if not self._database_is_away:
+        if not self._is_database_away:
             events.warn("the database is away: nothing is planned until it answers", error=type(error).__name__)
-        self._database_is_away = True
+        self._is_database_away = True
         connection.close()

@@ -1,7 +1,7 @@
 """One tick: plan what is nearly due, publish what is due now.
 
-A plain function of the moment, apart from the loop that calls it, so that it can be tried without waiting. Its cost
-depends on what is due, never on how many schedules are stored.
+Apart from the loop that calls it, and given the moment, so that it can be tried without waiting. Its cost depends on
+what is due, never on how many schedules are stored.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Ticker:
     leases: Leases
     publisher: Publisher
     batch_size: int
-    broker_is_away: bool = False
+    is_broker_away: bool = False
 
     def tick(self, now: datetime) -> TickReport:
         planned = self.planner.plan_due(now=now)
@@ -60,11 +60,11 @@ class Ticker:
         return len(due), len(report.confirmed)
 
     def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
-        if error and not self.broker_is_away:
+        if error and not self.is_broker_away:
             events.warn("the broker is away: executions wait in the database", waiting=waiting, error=error)
-        if not error and self.broker_is_away:
+        if not error and self.is_broker_away:
             events.emit("the broker is back: waiting executions are published")
-        self.broker_is_away = bool(error)
+        self.is_broker_away = bool(error)
 
 
 def _next_available_at(now: datetime) -> datetime | None:

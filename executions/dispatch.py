@@ -20,6 +20,7 @@ from executions import messages, queues
 from executions.models import Execution
 
 _CONNECT_SECONDS = 5
+_BROKER_ERRORS = (OperationalError, amqp.AMQPError, OSError)
 UNROUTABLE = "no queue takes its message"
 
 
@@ -50,13 +51,13 @@ class Publisher:
             self._open()
             refusals = self._declare({execution.queue for execution in executions})
             for name, reason in refusals.items():
-                held[reason] = [execution for execution in executions if execution.queue == name]
+                held.setdefault(reason, []).extend(e for e in executions if e.queue == name)
             batch = _Confirms([execution for execution in executions if execution.queue not in refusals])
             if self._speaks_amqp():
                 self._publish_with_confirms(batch)
             else:
                 self._publish_to_folder(batch)
-        except self._errors() as error:
+        except _BROKER_ERRORS as error:
             # The socket may be stuck, so nothing more is said on it: a polite goodbye can block as well.
             self.drop()
             return batch.report(held, error=f"{type(error).__name__}: {error}".removesuffix(": "))
@@ -106,9 +107,6 @@ class Publisher:
 
     def _speaks_amqp(self) -> bool:
         return self._connection is not None and self._connection.transport.driver_type == "amqp"
-
-    def _errors(self) -> tuple[type[Exception], ...]:
-        return (OperationalError, amqp.AMQPError, OSError)
 
     def _declare(self, names: Iterable[str]) -> dict[str, str]:
         """Make sure of the queues; returns those that cannot be had as we need them, with the reason."""

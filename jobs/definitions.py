@@ -15,10 +15,10 @@ from django.db import IntegrityError, transaction
 
 from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY
 from executions.queues import DEAD_LETTERS
-from executions.results import holds_nul, is_too_deep, levels
 from executions.retry import DEFAULT_MAX_ATTEMPTS
+from executions.storable import holds_nul, is_too_deep, levels
 from jobs.models import Job, Kind, Schedule, shard_of
-from jobs.recurrence import Cron, Every, InvalidSchedule, Once
+from jobs.recurrence import Cron, Every, Once
 
 _MOST_ATTEMPTS = 10_000
 # Messages say dates and the like in this form, so a plain object of this form would arrive as something else.
@@ -27,6 +27,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "key": (str, "text"),
     "task": (str, "text"),
     "queue": (str, "text"),
+    "schedule": (Cron | Every | Once | None, "a Cron, Every or Once"),
     "args": (list | tuple, "a list"),
     "kwargs": (Mapping | None, "a mapping"),
     "priority": (int, "a whole number"),
@@ -58,9 +59,8 @@ def create(
     now: datetime,
 ) -> Job:
     """Store a job and, if it has one, its schedule: both or neither."""
-    _check_types(
-        key=key, task=task, queue=queue, args=args, kwargs=kwargs, priority=priority, max_attempts=max_attempts
-    )
+    _check_types(key=key, task=task, queue=queue, schedule=schedule, args=args, kwargs=kwargs)
+    _check_types(priority=priority, max_attempts=max_attempts)
     kwargs = dict(kwargs or {})
     _check_names(key=key, task=task, queue=queue)
     _check_limits(priority=priority, max_attempts=max_attempts)
@@ -159,5 +159,3 @@ def _columns(schedule: Cron | Every | Once) -> dict[str, Any]:
             return {"kind": Kind.EVERY, "expression": str(seconds), "anchor_at": anchor}
         case Once(at):
             return {"kind": Kind.ONCE, "expression": at.isoformat()}
-        case _:
-            raise InvalidSchedule(f"{schedule!r} is no schedule.")

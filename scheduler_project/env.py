@@ -23,13 +23,6 @@ _YES = {"1", "true", "yes", "on"}
 _NO = {"0", "false", "no", "off"}
 
 
-def parse_env_file(text: str, source: str) -> dict[str, str]:
-    try:
-        return env_file.parse(text, source)
-    except ValueError as problem:
-        raise ImproperlyConfigured(str(problem)) from None
-
-
 def read_env_file(path: Path) -> dict[str, str]:
     try:
         return env_file.read(path)

@@ -11,7 +11,7 @@ class _OurQueues(Queues):
     """Celery makes up queues that `-Q` names; ours are made with the arguments that the beat declares them with."""
 
     def new_missing(self, name: str) -> Queue:
-        from executions import queues
+        from executions import queues  # needs the models, which are not loaded yet when the app is made
 
         job_queue = queues.job_queue_name(name)
         return super().new_missing(name) if job_queue is None else queues.work_queue(job_queue)

@@ -20,7 +20,7 @@ from django.db import Error, connection
 from executions import events, lifecycle
 from executions.clock import Clock
 from executions.messages import Malformed, delivery
-from executions.results import in_a_line
+from executions.storable import in_a_line
 from workers.models import Worker
 
 

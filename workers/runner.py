@@ -16,7 +16,7 @@ from executions import events, lifecycle
 from executions.clock import Clock
 from executions.lifecycle import Claim, Finish
 from executions.messages import Delivery
-from executions.results import in_a_line, storable_error, storable_result
+from executions.storable import in_a_line, storable_error, storable_result
 
 T = TypeVar("T")
 

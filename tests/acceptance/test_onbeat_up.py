@@ -7,8 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from launcher import services
-from scheduler_project.env import parse_env_file
+from launcher import env_file, services
 from tests.acceptance.checkout import Checkout, family, get, is_alive
 from tests.waiting import wait_until
 
@@ -26,7 +25,7 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
 def test_one_command_runs_everything_on_services_of_its_own_and_stops_it_again(checkout: Checkout) -> None:
     process = checkout.onbeat("up")
     address = checkout.address(process)
-    environment = parse_env_file((checkout.data / "services.env").read_text(), "services.env")
+    environment = env_file.read(checkout.data / "services.env")
 
     def count(query: str) -> int:
         with psycopg.connect(environment["DATABASE_URL"]) as connection:

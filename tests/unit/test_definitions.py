@@ -186,6 +186,7 @@ def test_a_schedule_that_never_fires_is_refused(noon: datetime) -> None:
         ("key", 5, "key must be text, not int."),
         ("task", None, "task must be text, not NoneType."),
         ("queue", b"default", "queue must be text, not bytes."),
+        ("schedule", "0 3 * * *", "schedule must be a Cron, Every or Once, not str."),
         ("args", "abc", "args must be a list, not str."),
         ("kwargs", ["a"], "kwargs must be a mapping, not list."),
         ("priority", 5.5, "priority must be a whole number, not float."),

@@ -9,7 +9,8 @@ import pytest
 from django.conf import settings as project_settings
 from django.core.management import get_commands
 
-from scheduler_project.env import Environment, parse_env_file
+from launcher import env_file
+from scheduler_project.env import Environment
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
@@ -144,13 +145,13 @@ def test_every_page_of_the_docs_is_in_the_index() -> None:
 
 
 def test_the_example_of_an_env_file_parses_as_it_is_and_sets_nothing() -> None:
-    assert parse_env_file(read(ENV_EXAMPLE), ".env.example") == {}
+    assert env_file.parse(read(ENV_EXAMPLE), ".env.example") == {}
 
 
 def test_the_example_of_an_env_file_names_only_known_variables_with_each_comment_taken_off(known: set[str]) -> None:
     taken_off = "\n".join(
         line.removeprefix("# ") for line in read(ENV_EXAMPLE).splitlines() if re.match(r"# [A-Z_]+=", line)
     )
-    values = parse_env_file(taken_off, ".env.example")
+    values = env_file.parse(taken_off, ".env.example")
     assert len(values) >= 5
     assert set(values) <= known

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from scheduler_project.env import Environment, address, database, make_folder, parse_env_file
+from launcher import env_file
+from scheduler_project.env import Environment, address, database, make_folder, read_env_file
 
 SECRET = "hunter2"
 
@@ -103,7 +104,7 @@ def test_an_env_file_is_read_line_by_line() -> None:
     TWICE=first
     TWICE=second
     """
-    assert parse_env_file(text, "file") == {
+    assert env_file.parse(text, "file") == {
         "PLAIN": "value",
         "SPACED": "around it",
         "EXPORTED": "yes",
@@ -117,10 +118,12 @@ def test_an_env_file_is_read_line_by_line() -> None:
 
 
 @pytest.mark.parametrize("line", [SECRET, f"={SECRET}", f"MY NAME={SECRET}", f"my-name={SECRET}", f"export {SECRET}"])
-def test_a_line_that_is_no_setting_is_named_by_its_place_and_not_shown(line: str) -> None:
+def test_a_line_that_is_no_setting_is_named_by_its_place_and_not_shown(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "onbeat.env"
+    path.write_text(f"A=1\n\n{line}\n")
     with pytest.raises(ImproperlyConfigured) as refusal:
-        parse_env_file(f"A=1\n\n{line}\n", "/etc/onbeat.env")
-    assert str(refusal.value) == "/etc/onbeat.env, line 3: expected NAME=value."
+        read_env_file(path)
+    assert str(refusal.value) == f"{path}, line 3: expected NAME=value."
 
 
 def test_the_process_goes_before_the_named_file_and_that_before_dot_env(

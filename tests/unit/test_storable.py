@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from executions.results import ERROR_CHARACTERS, storable_error, storable_result, storable_text
+from executions.storable import ERROR_CHARACTERS, storable_error, storable_result, storable_text
 
 KILOBYTE = 1024
 

@@ -1,4 +1,4 @@
-"""What of a handler's return value or error is kept on its row.
+"""What can be kept on a row: results, errors and payloads as every database and message takes them.
 
 Invariant: whatever a handler returns or raises can be stored, so a strange value never turns a success into a loss.
 """
