@@ -6,17 +6,19 @@ zone's real wall clock minute by minute.
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from datetime import datetime, timedelta
-from functools import cache
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from jobs import dst
-from jobs.recurrence import Cron
+from jobs.recurrence import Cron, Every, Once, Within
+from jobs.refusals import InvalidSchedule
+from tests.unit import cron_oracle
+from tests.unit.clock_changes import CHANGES
 from tests.unit.fire_times import fires, utc
 
-MINUTE = timedelta(minutes=1)
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
 # ── The spring gap ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,20 +98,6 @@ def test_a_wildcard_minute_in_a_fixed_hour_fires_in_both_passes() -> None:
 
 # ── The oracle: minute by minute over the real wall clock ────────────────────────────────────────────────────────
 
-CHANGES = [
-    ("America/New_York", "2026-11-01 06:00"),
-    ("America/New_York", "2027-03-14 07:00"),
-    ("Europe/Berlin", "2026-10-25 01:00"),
-    ("Europe/Berlin", "2027-03-28 01:00"),
-    ("Europe/Dublin", "2027-03-28 01:00"),  # summer is the standard time here, and winter the exception
-    ("Australia/Lord_Howe", "2026-10-03 15:30"),  # half an hour forward
-    ("Australia/Lord_Howe", "2027-04-03 15:00"),  # half an hour back
-    ("America/Santiago", "2026-09-06 04:00"),  # midnight does not exist
-    ("America/Santiago", "2027-04-04 03:00"),  # the hour before midnight comes twice
-    ("Antarctica/Troll", "2027-03-28 01:00"),  # two hours
-    ("Pacific/Apia", "2011-12-30 10:00"),  # a whole day does not exist
-    ("Asia/Kathmandu", "1985-12-31 18:30"),  # a quarter of an hour, at midnight of the new year
-]
 EXPRESSIONS = [
     "30 2 * * *",
     "0 0 * * *",
@@ -124,61 +112,11 @@ EXPRESSIONS = [
 ]
 
 
-@cache
-def wall_clock(zone: str, change: str) -> tuple[tuple[datetime, datetime], ...]:
-    """Each minute of the two days before and after a change, as instant and as what the clocks on the wall show."""
-    start, local = utc(change) - timedelta(days=2), ZoneInfo(zone)
-    instants = (start + n * MINUTE for n in range(4 * 24 * 60))
-    return tuple((instant, instant.astimezone(local).replace(tzinfo=None, fold=0)) for instant in instants)
-
-
-def values(field: str, low: int, high: int) -> set[int]:
-    """What a cron field stands for: `*`, numbers, ranges, steps and lists of these."""
-    found: set[int] = set()
-    for part in field.split(","):
-        span, _, step = part.partition("/")
-        first, _, last = span.partition("-")
-        begin, end = (low, high) if span == "*" else (int(first), int(last or first))
-        found.update(range(begin, end + 1, int(step or 1)))
-    return found
-
-
-class Pattern:
-    """A cron expression, read without croniter."""
-
-    def __init__(self, expression: str) -> None:
-        minute, hour, day, month, weekday = expression.split()
-        self.is_fixed_time = not minute.startswith("*") and not hour.startswith("*")
-        self.needs_both_days = day.startswith("*") or weekday.startswith("*")
-        self.minutes, self.hours = values(minute, 0, 59), values(hour, 0, 23)
-        self.days, self.months, self.weekdays = values(day, 1, 31), values(month, 1, 12), values(weekday, 0, 6)
-
-    def matches(self, wall: datetime) -> bool:
-        if wall.minute not in self.minutes or wall.hour not in self.hours or wall.month not in self.months:
-            return False
-        is_day, is_weekday = wall.day in self.days, wall.isoweekday() % 7 in self.weekdays
-        return (is_day and is_weekday) if self.needs_both_days else (is_day or is_weekday)
-
-
-def expected_fires(expression: str, zone: str, change: str) -> Iterator[datetime]:
-    pattern = Pattern(expression)
-    (_, latest), *rest = wall_clock(zone, change)
-    for instant, wall in rest:
-        if not pattern.is_fixed_time:
-            is_fire = pattern.matches(wall)
-        else:  # the minutes that the clocks reach for the first time: none in a second pass, many after a gap
-            reached = range(1, (wall - latest) // MINUTE + 1)
-            is_fire = any(pattern.matches(latest + n * MINUTE) for n in reached)
-        latest = max(latest, wall)
-        if is_fire:
-            yield instant
-
-
-def moments_to_ask_from(zone: str, change: str, expected: list[datetime]) -> Iterator[datetime]:
-    instants = [instant for instant, _ in wall_clock(zone, change)]
-    yield from instants[::240]
-    yield from (instant + timedelta(seconds=31, microseconds=7) for instant in instants[20::290])
-    for turn in (utc(change), *expected[:: len(expected) // 6 + 1]):
+def moments_to_ask_from(change: datetime, expected: list[datetime]) -> Iterator[datetime]:
+    start = change - 2 * DAY
+    yield from (start + n * 240 * MINUTE for n in range(24))
+    yield from (start + timedelta(minutes=20 + n * 290, seconds=31, microseconds=7) for n in range(19))
+    for turn in (change, *expected[:: len(expected) // 6 + 1]):
         yield from (turn - timedelta(microseconds=1), turn, turn + timedelta(microseconds=1))
 
 
@@ -191,17 +129,16 @@ def test_the_oracle_looks_at_a_real_clock_change(zone: str, change: str) -> None
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 @pytest.mark.parametrize(("zone", "change"), CHANGES)
 def test_around_a_clock_change_every_fire_is_the_oracles(zone: str, change: str, expression: str) -> None:
-    cron = Cron(expression, zone)
-    expected = list(expected_fires(expression, zone, change))
-    last_minute = wall_clock(zone, change)[-1][0]
-    for moment in moments_to_ask_from(zone, change, expected):
+    cron, end = Cron(expression, zone), utc(change) + 2 * DAY
+    expected = list(cron_oracle.fires(expression, zone, utc(change) - 2 * DAY, end))
+    for moment in moments_to_ask_from(utc(change), expected):
         following = cron.next_after(moment)
         index = bisect_right(expected, moment)
         if index < len(expected):
             assert following == expected[index], f"asked from {moment}"
         else:
             assert following is not None, f"asked from {moment}"
-            assert following > last_minute, f"asked from {moment}"
+            assert following >= end, f"asked from {moment}"
 
 
 # ── A zone's clock changes ───────────────────────────────────────────────────────────────────────────────────────
@@ -224,6 +161,100 @@ def test_the_next_change_is_strictly_after_the_instant_and_may_lie_in_the_next_y
     berlin = ZoneInfo("Europe/Berlin")
     autumn, spring = utc("2026-10-25 01:00"), utc("2027-03-28 01:00")
     hour = timedelta(hours=1)
-    assert dst.next_change(berlin, autumn - timedelta(seconds=1)) == dst.Change(autumn, 2 * hour, hour)
-    assert dst.next_change(berlin, autumn) == dst.Change(spring, hour, 2 * hour)
-    assert dst.next_change(ZoneInfo("UTC"), autumn) is None
+    later = autumn + timedelta(days=400)
+    assert dst.next_change(berlin, autumn - timedelta(seconds=1), until=later) == dst.Change(autumn, 2 * hour, hour)
+    assert dst.next_change(berlin, autumn, until=later) == dst.Change(spring, hour, 2 * hour)
+    assert dst.next_change(berlin, autumn, until=spring) == dst.Change(spring, hour, 2 * hour)
+    assert dst.next_change(berlin, autumn, until=spring - timedelta(seconds=1)) is None
+    assert dst.next_change(ZoneInfo("UTC"), autumn, until=later) is None
+
+
+def test_an_instant_may_lie_between_two_changes_that_are_a_week_apart() -> None:
+    # Recife began its summer time on 8 October 2000, and ended it on the 15th.
+    recife, hour = ZoneInfo("America/Recife"), timedelta(hours=1)
+    begin, end = utc("2000-10-08 03:00"), utc("2000-10-15 02:00")
+    assert dst.changes_in_year(recife, 2000)[-2:] == (
+        dst.Change(begin, -3 * hour, -2 * hour),
+        dst.Change(end, -2 * hour, -3 * hour),
+    )
+    assert dst.next_change(recife, begin - hour, until=end + hour) == dst.Change(begin, -3 * hour, -2 * hour)
+
+
+@pytest.mark.parametrize(
+    ("wall", "end"), [("2027-03-28 02:00", "2027-03-28 01:00"), ("2027-03-28 02:59:59", "2027-03-28 01:00")]
+)
+def test_a_gap_ends_with_the_change(wall: str, end: str) -> None:
+    assert dst.end_of_gap(ZoneInfo("Europe/Berlin"), datetime.fromisoformat(wall)) == utc(end)
+
+
+@pytest.mark.parametrize("wall", ["2027-03-28 01:59:59", "2027-03-28 03:00", "2026-10-25 02:30"])
+def test_a_time_that_exists_is_in_no_gap(wall: str) -> None:
+    with pytest.raises(ValueError, match="exists in Europe/Berlin"):
+        dst.end_of_gap(ZoneInfo("Europe/Berlin"), datetime.fromisoformat(wall))
+
+
+# ── Moments of one zone ──────────────────────────────────────────────────────────────────────────────────────────
+# Python compares and subtracts two moments of the same ZoneInfo by their wall clocks, whatever their folds.
+
+NEW_YORK = ZoneInfo("America/New_York")
+FIRST_PASS = datetime(2026, 11, 1, 1, 30, tzinfo=NEW_YORK)  # 05:30 UTC
+SECOND_PASS = FIRST_PASS.replace(fold=1)  # 06:30 UTC
+
+
+def test_python_takes_both_passes_for_the_same_moment() -> None:
+    assert FIRST_PASS.astimezone(UTC) != SECOND_PASS.astimezone(UTC)
+    assert FIRST_PASS == SECOND_PASS
+    assert not FIRST_PASS < SECOND_PASS
+
+
+def test_an_instant_in_the_second_pass_comes_after_the_first() -> None:
+    assert Once(SECOND_PASS).next_after(FIRST_PASS) == utc("2026-11-01 06:30")
+    assert Once(SECOND_PASS).next_after(SECOND_PASS.replace(minute=29)) == utc("2026-11-01 06:30")
+    assert Once(SECOND_PASS).next_after(SECOND_PASS) is None
+    assert Once(FIRST_PASS).next_after(SECOND_PASS.replace(minute=10)) is None
+    assert Once(FIRST_PASS.replace(minute=40)).next_after(SECOND_PASS) is None
+
+
+def test_an_interval_tells_the_passes_apart() -> None:
+    half_hourly = Every(1800, FIRST_PASS)
+    assert half_hourly.next_after(FIRST_PASS) == utc("2026-11-01 06:00")
+    assert half_hourly.next_after(SECOND_PASS) == utc("2026-11-01 07:00")
+    assert half_hourly.next_after(SECOND_PASS.replace(minute=10)) == utc("2026-11-01 06:30")
+    three_hourly = Every(3 * 3600, datetime(2026, 10, 31, 23, 30, tzinfo=NEW_YORK))  # before the change, 03:30 UTC
+    assert three_hourly.next_after(FIRST_PASS) == utc("2026-11-01 06:30")
+    assert three_hourly.next_after(SECOND_PASS) == utc("2026-11-01 09:30")
+    assert Every(3600, SECOND_PASS).next_after(SECOND_PASS) == utc("2026-11-01 07:30")
+
+
+def test_a_cron_tells_the_passes_apart() -> None:
+    quarterly = Cron("*/15 * * * *", "America/New_York")
+    for _ in range(2):  # from memory, too
+        assert quarterly.next_after(FIRST_PASS) == utc("2026-11-01 05:45")
+        assert quarterly.next_after(SECOND_PASS) == utc("2026-11-01 06:45")
+    hourly = Cron("40 * * * *", "America/New_York")
+    assert hourly.next_after(FIRST_PASS.replace(minute=50)) == utc("2026-11-01 06:40")
+    assert hourly.next_after(SECOND_PASS.replace(minute=45)) == utc("2026-11-01 07:40")
+    assert hourly.next_after(FIRST_PASS) == utc("2026-11-01 05:40")
+    nightly = Cron("45 1 * * *", "America/New_York")
+    assert nightly.next_after(FIRST_PASS) == utc("2026-11-01 05:45")
+    assert nightly.next_after(SECOND_PASS) == utc("2026-11-02 06:45")
+
+
+def test_bounds_tell_the_passes_apart() -> None:
+    from_the_second = Within(Every(600, FIRST_PASS), start=SECOND_PASS)
+    assert from_the_second.next_after(FIRST_PASS) == utc("2026-11-01 06:30")
+    assert from_the_second.next_after(FIRST_PASS.replace(minute=50)) == utc("2026-11-01 06:30")
+    assert from_the_second.next_after(SECOND_PASS) == utc("2026-11-01 06:40")
+    to_the_first = Within(Every(600, FIRST_PASS), end=FIRST_PASS)
+    assert to_the_first.next_after(FIRST_PASS.replace(minute=20)) == utc("2026-11-01 05:30")
+    assert to_the_first.next_after(SECOND_PASS.replace(minute=0)) is None
+    to_the_second = Within(Every(600, FIRST_PASS), end=SECOND_PASS.replace(minute=10))
+    assert to_the_second.next_after(FIRST_PASS.replace(minute=55)) == utc("2026-11-01 06:00")
+    assert Within(Once(SECOND_PASS), FIRST_PASS, SECOND_PASS).next_after(FIRST_PASS) == utc("2026-11-01 06:30")
+
+
+def test_an_end_in_the_first_pass_comes_before_a_start_in_the_second() -> None:
+    Within(Every(600, FIRST_PASS), start=FIRST_PASS.replace(minute=50), end=SECOND_PASS)
+    with pytest.raises(InvalidSchedule) as refusal:
+        Within(Every(600, FIRST_PASS), start=SECOND_PASS, end=FIRST_PASS.replace(minute=50))
+    assert refusal.value.field == "end"

@@ -1,0 +1,37 @@
+"""What is refused, and why. Pure: no Django.
+
+Invariant: whoever catches a refusal can show its text to a person as it is: it names the value and the remedy, and
+`field` is the field to correct. Nothing was saved.
+"""
+
+
+class Refused(ValueError):
+    """Bad input. `field` is what to correct; the text says how."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(problem)
+        self.field = field
+
+
+class InvalidSchedule(Refused):
+    """The schedule cannot be."""
+
+
+class InvalidDefinition(Refused):
+    """The job cannot be."""
+
+
+class InvalidRun(Refused):
+    """The asked-for run cannot be."""
+
+
+class StaleVersion(Refused):
+    """Somebody else changed the job since it was read; the edit was not made."""
+
+    def __init__(self, *, key: str, read: int, current: int) -> None:
+        super().__init__(
+            "version",
+            f"The job {key!r} was changed meanwhile: this edit began from version {read} and the job is at version "
+            f"{current}; read it again and repeat the edit.",
+        )
+        self.current = current
