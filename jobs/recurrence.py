@@ -39,7 +39,7 @@ class Cron:
 
     def __post_init__(self) -> None:
         dst.zone_named(self.timezone)
-        assert self.fields  # reads the expression, and refuses what cannot be
+        _ = self.fields  # reads the expression, and refuses what cannot be
 
     @cached_property
     def fields(self) -> cron.Fields:

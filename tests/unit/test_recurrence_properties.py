@@ -64,7 +64,8 @@ def fields(low: int, high: int, names: tuple[str, ...] = (), special: tuple[str,
     return st.one_of(st.just("*"), listed)
 
 
-SECONDS, MINUTES, HOURS = fields(0, 59), fields(0, 59), fields(0, 23)
+SECONDS, HOURS = fields(0, 59), fields(0, 23)
+MINUTES = st.one_of(st.sampled_from(["0", "0", "*", "30", "*/30", "0,59"]), fields(0, 59))
 NIGHT_HOURS = st.sampled_from(["0", "1", "2", "3", "23", "0-3", "1,2", "22-2", "*/2", "*", "H(0-3)"])
 DAYS = fields(1, 31, (), ("last", "any"))
 WEEKDAYS = fields(0, 6, WEEKDAY_NAMES, ("nth", "last_weekday", "weekday_last", "any"))
@@ -78,7 +79,11 @@ EXPRESSIONS = st.tuples(
 ).map(lambda texts: " ".join(texts).strip())
 KEYS = st.sampled_from(["", "nightly-report", "billing"])
 
-NEAR = st.one_of(st.integers(-7200, 7200), st.integers(-5400, 5400), st.integers(-200_000, 200_000))
+NEAR = st.one_of(
+    st.sampled_from([-3601, -3600, -1800, -60, -30, -1, 0, 1, 60, 1799, 1800, 3599, 3600]),
+    st.integers(-7200, 7200),
+    st.integers(-200_000, 200_000),
+)
 MICROSECONDS = st.sampled_from([0, 0, 1, 500_000, 999_999])
 
 
