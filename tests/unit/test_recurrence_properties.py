@@ -254,9 +254,10 @@ def test_what_is_within_never_leaves_its_bounds_and_leaves_nothing_out(
     asked = (instant + timedelta(seconds=asked_in, microseconds=microseconds)).astimezone(local)
     found = Within(bounded, start, end).next_after(asked)
 
-    expected = bounded.next_after(asked)
+    previous, expected = asked.astimezone(UTC), bounded.next_after(asked)
     while expected is not None and start is not None and expected < start.astimezone(UTC):
-        expected = bounded.next_after(expected)
+        assert expected > previous
+        previous, expected = expected, bounded.next_after(expected)
     if expected is not None and end is not None and expected > end.astimezone(UTC):
         expected = None
     assert found == expected
