@@ -12,10 +12,9 @@ from django.db import transaction
 from beat.lease import Leases, fire_key
 from executions import events, lifecycle
 from executions.identity import milliseconds
-from executions.models import Execution
 from executions.states import Trigger
 from executions.storable import in_a_line
-from jobs.misfires import FirePlan, Skipped, plan_fires
+from jobs.misfires import FirePlan, plan_fires
 from jobs.models import Schedule
 
 # One schedule cannot fill a whole batch: what is left is planned by the next tick.
@@ -59,6 +58,7 @@ class Planner:
                 horizon=horizon,
                 grace=timedelta(seconds=schedule.misfire_grace_seconds),
                 limit=_FIRES_PER_SCHEDULE,
+                left=schedule.fires_left,
             )
         except Exception as error:
             # One schedule that was broken behind our back (by SQL, by a zone that is gone) must not stop the others.
@@ -89,7 +89,11 @@ def _record(plans: Sequence[tuple[Schedule, FirePlan]], *, now: datetime) -> int
             for fire_time in plan.fire_times
         ]
         lifecycle.plan(fires)
-        stretches = [_skipped_row(schedule, plan.skipped, now=now) for schedule, plan in unchanged if plan.skipped]
+        stretches = [
+            schedule.job.new_skipped_row(plan.skipped.first, plan.skipped.last, plan.skipped.count, now=now)
+            for schedule, plan in unchanged
+            if plan.skipped
+        ]
         lifecycle.record_skipped(stretches, reason=_MISFIRE_REASON, now=now)
     return len(fires)
 
@@ -98,10 +102,6 @@ def _advance(plans: Sequence[tuple[Schedule, FirePlan]]) -> None:
     for schedule, plan in plans:
         schedule.next_fire_at = plan.next_fire_at
         schedule.version += 1
-    Schedule.objects.bulk_update([schedule for schedule, _ in plans], ["next_fire_at", "version"])
-
-
-def _skipped_row(schedule: Schedule, skipped: Skipped, *, now: datetime) -> Execution:
-    row = schedule.job.new_execution(skipped.first, trigger=Trigger.SCHEDULE, now=now)
-    row.skipped_count, row.skipped_until = skipped.count, skipped.last
-    return row
+        if schedule.fires_left is not None:
+            schedule.fires_left -= len(plan.fire_times)
+    Schedule.objects.bulk_update([schedule for schedule, _ in plans], ["next_fire_at", "version", "fires_left"])

@@ -5,9 +5,11 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from beat.models import Beat
-from executions import events, lifecycle
+from executions import events, lifecycle, partitions, run_keys
+from jobs import definitions
 
 _EVERY = timedelta(seconds=5)
+_MAKE_PARTITIONS_EVERY = timedelta(hours=1)
 _FORGET_BEATS_AFTER = timedelta(hours=1)
 
 
@@ -15,6 +17,7 @@ class Upkeep:
     def __init__(self) -> None:
         self._last: datetime | None = None
         self._no_rescue_before: datetime | None = None
+        self._partitions_made: datetime | None = None
 
     def run_due(self, now: datetime) -> None:
         if self._last is not None and now - self._last < _EVERY:
@@ -23,6 +26,12 @@ class Upkeep:
         if self._no_rescue_before is None or now >= self._no_rescue_before:
             rescue_lost_workers(now)
         forget_gone_beats(now)
+        definitions.resume_due(now)
+        definitions.complete_ended(now)
+        run_keys.forget_ended(now)
+        if self._partitions_made is None or now - self._partitions_made >= _MAKE_PARTITIONS_EVERY:
+            self._partitions_made = now
+            make_partitions_ahead(now)
 
     def after_outage(self, now: datetime) -> None:
         """Workers could not reach the database either: their silence means nothing until they had time to speak."""
@@ -44,3 +53,11 @@ def forget_gone_beats(now: datetime) -> int:
     """Take beats off the registry that were killed and never signed off."""
     gone, _ = Beat.objects.filter(ticked_at__lt=now - _FORGET_BEATS_AFTER).delete()
     return gone
+
+
+def make_partitions_ahead(now: datetime) -> int:
+    """Have the tables of the coming months ready before the first fire asks for one."""
+    made = partitions.make_ahead(now)
+    if made:
+        events.emit("partitions are made ahead", months=",".join(map(str, made)))
+    return len(made)

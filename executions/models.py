@@ -1,16 +1,22 @@
-"""The rows of one run: Execution and its Attempts.
+"""The rows of one run: Execution, its Attempts, and the key it may be called by.
 
 Owns the shape of the data and the questions asked of it. Invariant, held by the database: one execution per
 scheduled (job, fire_time), however many beats run. State is written by `executions/lifecycle.py` alone.
+
+On PostgreSQL executions and attempts are partitioned by fire time (`executions/partitions.py`): there the primary key
+is (id, fire_time), and no foreign key leads to them.
 """
 
-from datetime import datetime
+import uuid
+from collections.abc import Collection
+from datetime import datetime, timedelta
 
 from django.db import models
 from django.db.models import Q
 
+from executions.identity import fire_time_of
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
-from executions.states import FIRE_TRIGGERS, Outcome, State, Trigger
+from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
@@ -22,6 +28,20 @@ def choices(names: type[State] | type[Outcome] | type[Trigger]) -> list[tuple[st
 
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
+    def with_ids(self, ids: Collection[uuid.UUID]) -> "ExecutionQuerySet":
+        """Those rows. Ids sort by the fire time they carry, so only the partitions between them are looked at."""
+        if not ids:
+            return self.none()
+        first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + timedelta(milliseconds=1)
+        return self.filter(pk__in=ids, fire_time__gte=first, fire_time__lt=last)
+
+    def with_id(self, execution_id: uuid.UUID) -> "ExecutionQuerySet":
+        return self.with_ids([execution_id])
+
+    def open(self) -> "ExecutionQuerySet":
+        """Not over: something will still happen to them."""
+        return self.filter(state__in=OPEN)
+
     def scheduled(self) -> "ExecutionQuerySet":
         return self.filter(state=State.SCHEDULED)
 
@@ -31,6 +51,14 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def by_urgency(self) -> "ExecutionQuerySet":
         return self.order_by("-priority", "available_at")
+
+    def waiting(self) -> "ExecutionQuerySet":
+        """Held back because their job has as many running as it may."""
+        return self.filter(is_waiting=True)
+
+    def planned(self) -> "ExecutionQuerySet":
+        """Fires with a row and nothing more: neither tried, nor held back, nor asked for by anybody."""
+        return self.scheduled().filter(trigger=Trigger.SCHEDULE, attempt=1, is_waiting=False, reason="")
 
     def running(self) -> "ExecutionQuerySet":
         return self.filter(state=State.RUNNING)
@@ -43,7 +71,10 @@ class Execution(models.Model):
     """One fire, or one asked-for run. Its id is also the Celery task id and the idempotency key of its handler."""
 
     id = models.UUIDField(primary_key=True, editable=False)
-    job = models.ForeignKey("onbeat_jobs.Job", on_delete=models.PROTECT, related_name="executions", db_index=False)
+    # Without a constraint: making a partition would lock the table of jobs, and each insert would look a job up.
+    job = models.ForeignKey(
+        "onbeat_jobs.Job", on_delete=models.PROTECT, related_name="executions", db_index=False, db_constraint=False
+    )
     fire_time = models.DateTimeField(help_text="The instant the schedule named, or that was asked for.")
     trigger = models.CharField(max_length=16, choices=choices(Trigger))
     state = models.CharField(max_length=16, choices=choices(State), default=State.SCHEDULED)
@@ -58,9 +89,13 @@ class Execution(models.Model):
     max_attempts = models.PositiveIntegerField(default=DEFAULT_MAX_ATTEMPTS)
     max_lost = models.PositiveIntegerField(default=DEFAULT_MAX_LOST)
 
+    run_key = models.CharField(max_length=200, blank=True, help_text="The name its asker gave it.")
+    replay_of = models.UUIDField(null=True, help_text="The execution that this one repeats.")
+
     available_at = models.DateTimeField(help_text="Published no earlier than this.")
     attempt = models.PositiveIntegerField(default=1, help_text="The attempt that waits, runs or ran last: the fence.")
     lost = models.PositiveIntegerField(default=0, help_text="Attempts whose worker vanished.")
+    is_waiting = models.BooleanField(default=False, help_text="Held back: its job has as many running as it may.")
     worker = models.CharField(max_length=255, blank=True)
     created_at = models.DateTimeField()
     queued_at = models.DateTimeField(null=True)
@@ -69,6 +104,9 @@ class Execution(models.Model):
     finished_at = models.DateTimeField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(blank=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    handled_at = models.DateTimeField(null=True, help_text="When a person dealt with this dead letter.")
+    handled_note = models.CharField(max_length=200, blank=True)
 
     # A stretch of fires that were skipped together is one row; its fire_time is that of the first.
     skipped_count = models.PositiveIntegerField(null=True)
@@ -95,6 +133,7 @@ class Execution(models.Model):
             models.Index(fields=["available_at"], condition=Q(state="SCHEDULED"), name="onbeat_execution_due"),
             models.Index(fields=["job"], condition=Q(state="RUNNING"), name="onbeat_execution_running"),
             models.Index(fields=["finished_at"], condition=Q(state="DEAD"), name="onbeat_execution_dead"),
+            models.Index(fields=["job"], condition=Q(is_waiting=True), name="onbeat_execution_waiting"),
             models.Index(fields=["job", "-fire_time"], name="onbeat_execution_of_job"),
         ]
 
@@ -108,6 +147,7 @@ class Attempt(models.Model):
     execution = models.ForeignKey(
         Execution, on_delete=models.CASCADE, related_name="attempts", db_constraint=False, db_index=False
     )
+    fire_time = models.DateTimeField(help_text="Its execution's: both lie in the same partition.")
     number = models.PositiveIntegerField()
     outcome = models.CharField(max_length=16, choices=choices(Outcome))
     worker = models.CharField(max_length=255)
@@ -119,8 +159,31 @@ class Attempt(models.Model):
         db_table = "onbeat_attempt"
         ordering = ["number"]
         constraints = [
-            models.UniqueConstraint(fields=["execution", "number"], name="onbeat_attempt_once_per_number"),
+            models.UniqueConstraint(fields=["execution", "number", "fire_time"], name="onbeat_attempt_once_per_number"),
         ]
 
     def __str__(self) -> str:
         return f"attempt {self.number}: {self.outcome}"
+
+
+class RunKey(models.Model):
+    """The name of one run of a job, so that it can be moved or cancelled by it.
+
+    A table of its own, since the partitioned one cannot hold it unique. A key whose run is over is free: the next run
+    that wants it takes it over, and upkeep removes what nobody took (`executions/run_keys.py`).
+    """
+
+    job = models.ForeignKey(
+        "onbeat_jobs.Job", on_delete=models.CASCADE, related_name="run_keys", db_index=False, db_constraint=False
+    )
+    key = models.CharField(max_length=200)
+    execution_id = models.UUIDField()
+    look_at = models.DateTimeField(help_text="When upkeep looks whether the run is over.")
+
+    class Meta:
+        db_table = "onbeat_run_key"
+        constraints = [models.UniqueConstraint(fields=["job", "key"], name="onbeat_run_key_once_per_job")]
+        indexes = [models.Index(fields=["look_at"], name="onbeat_run_key_look")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -38,6 +38,15 @@ class Trigger(StrEnum):
     REPLAY = "REPLAY"
 
 
+class Overlap(StrEnum):
+    """What becomes of a run whose job already has as many running as it may."""
+
+    ALLOW = "ALLOW"  # it waits for its turn, if there is a limit at all
+    SKIP = "SKIP"
+    QUEUE = "QUEUE"  # one waits, further ones are skipped
+    CANCEL_PREVIOUS = "CANCEL_PREVIOUS"  # it waits, and those that run are asked to stop
+
+
 # A fire of these exists once per (job, fire_time); runs that people and apps ask for may share an instant.
 FIRE_TRIGGERS = (Trigger.SCHEDULE, Trigger.BACKFILL)
 
@@ -65,6 +74,7 @@ TRANSITIONS = (
 )
 
 CLAIMABLE = tuple(sorted(t.source for t in TRANSITIONS if t.target is State.RUNNING))
+OPEN = (State.SCHEDULED, State.QUEUED, State.RUNNING)
 FINAL = frozenset(State) - {t.source for t in TRANSITIONS}
 
 

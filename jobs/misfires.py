@@ -32,10 +32,21 @@ class FirePlan:
 
 
 def plan_fires(
-    recurrence: Recurrence, *, due_at: datetime, now: datetime, horizon: datetime, grace: timedelta, limit: int
+    recurrence: Recurrence,
+    *,
+    due_at: datetime,
+    now: datetime,
+    horizon: datetime,
+    grace: timedelta,
+    limit: int,
+    left: int | None = None,
 ) -> FirePlan:
-    """All fires from `due_at` up to `horizon`, at most `limit` of them; those older than the grace as one."""
+    """All fires from `due_at` up to `horizon`, at most `limit` of them; those older than the grace as one.
+
+    `left` is how many the schedule may still have in all; what was skipped does not count.
+    """
     skipped = None
+    limit = limit if left is None else min(limit, left)
     fire: datetime | None = due_at
     if due_at < now - grace:
         fire, skipped = _latest(recurrence, due_at=due_at, before=now - grace)
@@ -43,7 +54,18 @@ def plan_fires(
     while fire is not None and fire <= horizon and len(fire_times) < limit:
         fire_times.append(fire)
         fire = recurrence.next_after(fire)
-    return FirePlan(tuple(fire_times), skipped, fire)
+    is_used_up = left is not None and len(fire_times) >= left
+    return FirePlan(tuple(fire_times), skipped, None if is_used_up else fire)
+
+
+def passed_fires(recurrence: Recurrence, *, due_at: datetime, until: datetime) -> Skipped | None:
+    """The stretch of all fires from `due_at` up to a moment, both included."""
+    if due_at > until:
+        return None
+    last, before = _latest(recurrence, due_at=due_at, before=until + timedelta(microseconds=1))
+    if before is None:
+        return Skipped(due_at, last, 1)
+    return Skipped(due_at, last, None if before.count is None else before.count + 1)
 
 
 def _latest(recurrence: Recurrence, *, due_at: datetime, before: datetime) -> tuple[datetime, Skipped | None]:

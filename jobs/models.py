@@ -1,4 +1,4 @@
-"""What runs, and when it should: Job and its Schedule.
+"""What runs, and when it should: Job, its Schedule, and its history.
 
 Owns the shape of definitions. A Schedule is a narrow hot row apart from its job, since the beat updates only that.
 Definitions are changed by `jobs/definitions.py`, `next_fire_at` and `version` also by the beat's plan step.
@@ -15,10 +15,11 @@ from django.db.models import Q
 from executions.identity import new_execution_id
 from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY, Execution
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
-from executions.states import Trigger
-from jobs.recurrence import Cron, Every, Once, Recurrence
+from executions.states import Overlap, Trigger
+from jobs.recurrence import Cron, Every, Once, Within, shared_cron
 
 SHARDS = 64
+DEFAULT_GRACE_SECONDS = 60
 
 
 class JobState(StrEnum):
@@ -37,6 +38,30 @@ class Kind(StrEnum):
     ONCE = "ONCE"
 
 
+class Change(StrEnum):
+    """What made a version of a job."""
+
+    CREATED = "CREATED"
+    CHANGED = "CHANGED"
+    PAUSED = "PAUSED"
+    RESUMED = "RESUMED"
+    COMPLETED = "COMPLETED"
+    ARCHIVED = "ARCHIVED"
+
+
+class JobQuerySet(models.QuerySet["Job"]):
+    def open(self) -> "JobQuerySet":
+        """Not over: these hold their key."""
+        return self.filter(state__in=OPEN_STATES)
+
+    def pause_over(self, now: datetime) -> "JobQuerySet":
+        return self.filter(state=JobState.PAUSED, paused_until__lte=now)
+
+    def out_of_fires(self) -> "JobQuerySet":
+        """Active, with a schedule that has no fire left."""
+        return self.filter(state=JobState.ACTIVE, schedule__is_active=True, schedule__next_fire_at=None)
+
+
 class Job(models.Model):
     key = models.CharField(max_length=200)
     state = models.CharField(
@@ -49,12 +74,29 @@ class Job(models.Model):
     priority = models.PositiveSmallIntegerField(default=DEFAULT_PRIORITY, help_text="0 (low) to 9 (critical).")
     max_attempts = models.PositiveIntegerField(default=DEFAULT_MAX_ATTEMPTS)
     max_lost = models.PositiveIntegerField(default=DEFAULT_MAX_LOST)
+    retry = models.JSONField(default=dict, blank=True, help_text="What differs from the default retry policy.")
+    overlap = models.CharField(
+        max_length=16,
+        choices=[(o.value, o.value.replace("_", " ").capitalize()) for o in Overlap],
+        default=Overlap.ALLOW,
+    )
+    max_concurrency = models.PositiveIntegerField(null=True, help_text="How many may run at once; empty: any number.")
+    owner = models.CharField(max_length=200, blank=True)
+    tags = models.JSONField(default=list, blank=True)
+    paused_reason = models.CharField(max_length=200, blank=True)
+    paused_by = models.CharField(max_length=200, blank=True)
+    paused_until = models.DateTimeField(null=True)
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
 
+    objects = JobQuerySet.as_manager()
+
     class Meta:
         db_table = "onbeat_job"
+        indexes = [
+            models.Index(fields=["paused_until"], condition=Q(state="PAUSED"), name="onbeat_job_paused_until"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["key"],
@@ -63,6 +105,10 @@ class Job(models.Model):
             ),
             models.CheckConstraint(condition=Q(state__in=[s.value for s in JobState]), name="onbeat_job_state_known"),
             models.CheckConstraint(condition=Q(priority__lte=MAX_PRIORITY), name="onbeat_job_priority_0_to_9"),
+            models.CheckConstraint(
+                condition=Q(overlap=Overlap.ALLOW.value, max_concurrency__isnull=True) | Q(max_concurrency__gte=1),
+                name="onbeat_job_overlap_has_a_limit",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -86,6 +132,12 @@ class Job(models.Model):
             created_at=now,
         )
 
+    def new_skipped_row(self, first: datetime, last: datetime, count: int | None, *, now: datetime) -> Execution:
+        """One row for a stretch of fires that will not run, not stored yet."""
+        row = self.new_execution(first, trigger=Trigger.SCHEDULE, now=now)
+        row.skipped_count, row.skipped_until = count, last
+        return row
+
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
     def firing_before(self, moment: datetime) -> "ScheduleQuerySet":
@@ -99,7 +151,11 @@ class Schedule(models.Model):
     expression = models.CharField(max_length=200, help_text="A cron expression, a number of seconds, or an instant.")
     timezone = models.CharField(max_length=64, default="UTC")
     anchor_at = models.DateTimeField(null=True, help_text="An interval keeps phase with this instant.")
-    misfire_grace_seconds = models.PositiveIntegerField(default=60)
+    start_at = models.DateTimeField(null=True, help_text="No fire before this.")
+    end_at = models.DateTimeField(null=True, help_text="No fire after this.")
+    max_fires = models.PositiveIntegerField(null=True, help_text="How often it fires in all; empty: without end.")
+    fires_left = models.PositiveIntegerField(null=True)
+    misfire_grace_seconds = models.PositiveIntegerField(default=DEFAULT_GRACE_SECONDS)
     is_active = models.BooleanField(default=True)
     next_fire_at = models.DateTimeField(null=True)
     version = models.PositiveIntegerField(
@@ -113,21 +169,54 @@ class Schedule(models.Model):
         db_table = "onbeat_schedule"
         indexes = [
             models.Index(fields=["next_fire_at"], condition=Q(is_active=True), name="onbeat_schedule_next"),
+            models.Index(
+                fields=["job"],
+                condition=Q(is_active=True, next_fire_at__isnull=True),
+                name="onbeat_schedule_out_of_fires",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.expression} ({self.timezone})" if self.kind == Kind.CRON else self.expression
 
     @property
-    def recurrence(self) -> Recurrence:
+    def pattern(self) -> Cron | Every | Once:
+        """When it fires, without its bounds."""
         match Kind(self.kind):
             case Kind.CRON:
-                return Cron(self.expression, self.timezone)
+                return shared_cron(self.expression, self.timezone, self.job.key)
             case Kind.EVERY:
                 assert self.anchor_at is not None
                 return Every(seconds=int(self.expression), anchor=self.anchor_at)
             case Kind.ONCE:
                 return Once(datetime.fromisoformat(self.expression))
+
+    @property
+    def recurrence(self) -> Cron | Every | Once | Within:
+        if self.start_at is None and self.end_at is None:
+            return self.pattern
+        return Within(self.pattern, self.start_at, self.end_at)
+
+
+class JobVersion(models.Model):
+    """A job as it was from one change to the next. Append-only."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="versions", db_index=False)
+    version = models.PositiveIntegerField()
+    change = models.CharField(max_length=16, choices=[(c.value, c.value.capitalize()) for c in Change])
+    definition = models.JSONField(encoder=DjangoJSONEncoder)
+    changed_at = models.DateTimeField()
+    changed_by = models.CharField(max_length=200, blank=True, help_text="Who.")
+    through = models.CharField(max_length=32, help_text="Through what: python, rest, admin, command, beat.")
+    note = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        db_table = "onbeat_job_version"
+        ordering = ["-version"]
+        constraints = [models.UniqueConstraint(fields=["job", "version"], name="onbeat_job_version_once")]
+
+    def __str__(self) -> str:
+        return f"version {self.version}: {self.change}"
 
 
 def shard_of(job_key: str) -> int:

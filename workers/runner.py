@@ -14,8 +14,9 @@ from django.db import InterfaceError, OperationalError, connection
 
 from executions import events, lifecycle
 from executions.clock import Clock
-from executions.lifecycle import Claim, Finish
 from executions.messages import Delivery
+from executions.outcomes import Claim, Finish, Held
+from executions.retry import kinds_of
 from executions.storable import in_a_line, storable_error, storable_result
 
 T = TypeVar("T")
@@ -34,6 +35,10 @@ def run(delivery: Delivery, *, worker: str, call: Callable[[], Any]) -> Any:
         # Taken by another worker, cancelled, or over: an ordinary end for a message that came twice.
         events.emit("message dropped, its attempt is taken or over", **_names(delivery))
         return None
+    if isinstance(claim, Held):
+        # The row waits in the database or was skipped; this message has done its part.
+        events.emit("held back", **_names(delivery), state=claim.state, reason=claim.reason)
+        return None
     try:
         result = call()
     except Exception as error:
@@ -51,7 +56,7 @@ def _succeed(claim: Claim, delivery: Delivery, result: object) -> None:
 
 def _fail(claim: Claim, delivery: Delivery, error: Exception) -> None:
     text = storable_error(error)
-    finish = _reaching_database(lambda: lifecycle.fail(claim, error=text, now=_clock.now()))
+    finish = _reaching_database(lambda: lifecycle.fail(claim, error=text, kinds=kinds_of(error), now=_clock.now()))
     _say(finish, delivery, error=in_a_line(error))
     if finish is Finish.DEAD:
         raise Reject(error, requeue=False) from error
@@ -75,8 +80,8 @@ def _reaching_database(step: Callable[[], T]) -> T:
 def _say(finish: Finish, delivery: Delivery, **details: object) -> None:
     if finish is Finish.REFUSED:
         events.warn("finish refused: another attempt holds this execution", **_names(delivery))
-    elif finish is Finish.SUCCEEDED:
-        events.emit("succeeded", **_names(delivery))
+    elif finish in (Finish.SUCCEEDED, Finish.CANCELLED):
+        events.emit(finish.value, **_names(delivery))
     else:
         events.warn(
             "failed, a retry is scheduled" if finish is Finish.RETRY else "failed for good",

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from executions import lifecycle
-from executions.lifecycle import Claim, Finish
 from executions.models import Attempt, Execution
+from executions.outcomes import Claim, Finish
 from executions.states import Outcome, State, Trigger
 from tests.making import a_job, claimed, planned, seconds
 

@@ -13,8 +13,8 @@ from django.db import connection, transaction
 from beat.lease import Leases
 from beat.planning import Planner
 from executions import lifecycle
-from executions.lifecycle import Finish
 from executions.models import Attempt, Execution
+from executions.outcomes import Finish
 from executions.states import State
 from jobs.models import Schedule
 from tests.making import a_job, claimed, every_minute, planned, seconds

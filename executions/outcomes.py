@@ -1,0 +1,62 @@
+"""What the verbs of the lifecycle answer. Pure: no Django.
+
+An expected race is an answer, not an exception: somebody else was first, there was no room, it was too late.
+"""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from executions.states import State
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to run one attempt: (execution_id, attempt) is the fence."""
+
+    execution_id: uuid.UUID
+    attempt: int
+    worker: str
+    started_at: datetime
+    limited_job: int | None = None  # the job whose lock its end must hold
+
+
+@dataclass(frozen=True)
+class Held:
+    """No claim: the job has as many running as it may. The execution waits (SCHEDULED) or is SKIPPED."""
+
+    state: State
+    reason: str
+
+
+class Finish(StrEnum):
+    """What became of the execution when its claim's holder came to finish."""
+
+    SUCCEEDED = "succeeded"
+    RETRY = "retry"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class Rescued:
+    execution_id: uuid.UUID
+    attempt: int
+    worker: str
+    state: State
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """Which executions will not run, and which run and were asked to stop."""
+
+    before_run: list[uuid.UUID]
+    asked_to_stop: list[uuid.UUID]
+
+
+@dataclass(frozen=True)
+class Unplanned:
+    removed: list[datetime]  # the fire times whose rows are gone
+    skipped: int

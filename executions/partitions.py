@@ -1,0 +1,193 @@
+"""Monthly partitions of executions and attempts on PostgreSQL. On SQLite there are none, and nothing to do.
+
+Owns which months have a table. Invariant: a month is dropped only when nothing in it is open or waits for a person.
+There is no default partition: it would have to be searched, under a lock, whenever a month is added.
+
+Tables are made on a connection of their own, so that they stay when the caller's transaction is rolled back and hold
+no lock until it commits.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from executions.models import Attempt, Execution
+from executions.states import OPEN, State
+
+PARENTS = (Execution._meta.db_table, Attempt._meta.db_table)
+MONTHS_AHEAD = 3
+_LOCK = 0x6F6E_7061  # of whoever makes or drops partitions
+_MONTH = re.compile(r"_(\d{4})_(\d{2})$")
+# Room for updates on the same page, and a vacuum that comes early: rows change state a few times and then never again.
+_STORAGE = "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1"
+_PATIENCE_MS = 2000
+
+
+@dataclass(frozen=True, order=True)
+class Month:
+    year: int
+    number: int
+
+    @classmethod
+    def of(cls, moment: datetime) -> "Month":
+        moment = moment.astimezone(UTC)
+        return cls(moment.year, moment.month)
+
+    @property
+    def start(self) -> datetime:
+        return datetime(self.year, self.number, 1, tzinfo=UTC)
+
+    @property
+    def following(self) -> "Month":
+        return Month(self.year + self.number // 12, self.number % 12 + 1)
+
+    def __str__(self) -> str:
+        return f"{self.year:04}_{self.number:02}"
+
+
+@dataclass
+class Dropped:
+    """What became of the old months."""
+
+    months: list[Month] = field(default_factory=list)
+    kept: dict[Month, str] = field(default_factory=dict)  # and why
+
+
+def are_used() -> bool:
+    return connection.vendor == "postgresql"
+
+
+def make_ahead(now: datetime) -> list[Month]:
+    """Make this month and the next ones, so that no insert has to wait for its table."""
+    months = [Month.of(now)]
+    while len(months) <= MONTHS_AHEAD:
+        months.append(months[-1].following)
+    return make(months)
+
+
+def make(months: Iterable[Month]) -> list[Month]:
+    """Make the tables of these months where they are missing; returns the new ones."""
+    missing = sorted(set(months) - set(existing())) if are_used() else []
+    if not missing:
+        return []
+    with _own_connection() as own:
+        with own.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
+        return make_on(own, missing)
+
+
+def make_on(database: BaseDatabaseWrapper, months: Iterable[Month]) -> list[Month]:
+    """The same on a given connection, within its transaction."""
+    made = []
+    with database.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        there = set(_existing(cursor))
+        for month in sorted(set(months) - there):
+            for parent in PARENTS:
+                _make_table(cursor, parent, month)
+            made.append(month)
+    return made
+
+
+def _make_table(cursor: Any, parent: str, month: Month) -> None:
+    # Made apart and attached: `PARTITION OF` would lock the parent against every reader and writer.
+    name = f"{parent}_{month}"
+    cursor.execute(
+        f'CREATE TABLE "{name}" (LIKE "{parent}" INCLUDING DEFAULTS INCLUDING CONSTRAINTS) WITH ({_STORAGE})'
+    )
+    cursor.execute(
+        f'ALTER TABLE "{parent}" ATTACH PARTITION "{name}" FOR VALUES FROM (%s) TO (%s)',
+        [month.start, month.following.start],
+    )
+
+
+def existing() -> list[Month]:
+    if not are_used():
+        return []
+    with connection.cursor() as cursor:
+        return _existing(cursor)
+
+
+def _existing(cursor: Any) -> list[Month]:
+    cursor.execute(
+        "SELECT relid::regclass::text FROM pg_partition_tree(%s::regclass) WHERE isleaf AND level > 0", [PARENTS[0]]
+    )
+    found = [_MONTH.search(name.strip('"')) for (name,) in cursor.fetchall()]
+    return sorted(Month(int(match[1]), int(match[2])) for match in found if match)
+
+
+def drop_before(moment: datetime) -> Dropped:
+    """Drop the months that ended before a moment, unless something in them is open or waits for a person."""
+    dropped = Dropped()
+    for month in existing():
+        if month.following.start > moment:
+            break
+        try:
+            reason = _drop(month)
+        except OperationalError:
+            reason = "somebody uses it; tried again next time"
+        if reason:
+            dropped.kept[month] = reason
+        else:
+            dropped.months.append(month)
+    return dropped
+
+
+def _drop(month: Month) -> str:
+    """Drop one month; returns why not, if not."""
+    execution, attempt = (f'"{parent}_{month}"' for parent in PARENTS)
+    with _own_connection() as own, own.cursor() as cursor:
+        # A lock that does not come soon would make everybody wait behind it: rather come again.
+        cursor.execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        cursor.execute(f"LOCK TABLE {execution} IN SHARE ROW EXCLUSIVE MODE")  # nobody writes while it is looked at
+        cursor.execute(
+            f"SELECT count(*) FILTER (WHERE state = ANY(%s)), "
+            f"count(*) FILTER (WHERE state = %s AND handled_at IS NULL) FROM {execution}",
+            [[state.value for state in OPEN], State.DEAD.value],
+        )
+        unfinished, dead = cursor.fetchone()
+        if unfinished or dead:
+            return f"{unfinished} executions are not over and {dead} dead letters are not handled"
+        cursor.execute(f"DROP TABLE {execution}, {attempt}")
+    return ""
+
+
+@contextmanager
+def _own_connection() -> Iterator[BaseDatabaseWrapper]:
+    """A transaction apart from the caller's."""
+    own = connections.create_connection(DEFAULT_DB_ALIAS)
+    try:
+        own.set_autocommit(False)
+        try:
+            yield own
+        except BaseException:
+            own.rollback()
+            raise
+        own.commit()
+    finally:
+        own.close()
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether an insert failed for want of a partition. PostgreSQL calls that a check without a name."""
+    cause = error.__cause__
+    diagnosis = getattr(cause, "diag", None)
+    return getattr(cause, "sqlstate", "") == "23514" and diagnosis is not None and not diagnosis.constraint_name
+
+
+def months_of(moments: Iterable[datetime]) -> set[Month]:
+    return {Month.of(moment) for moment in moments}
+
+
+def months_between(first: datetime, last: datetime) -> list[Month]:
+    months = [Month.of(first)]
+    while months[-1].following.start <= last:
+        months.append(months[-1].following)
+    return months

@@ -1,0 +1,64 @@
+"""The names by which runs are found again.
+
+Owns the table of run keys. Invariant: of one job, a key belongs to at most one run that is not over. A key whose run is
+over is free at once; its row is taken over by the next run of that name, or removed by upkeep.
+"""
+
+import uuid
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from operator import itemgetter
+
+from django.db import transaction
+
+from executions.models import Execution, RunKey
+
+_LOOK_AGAIN_AFTER = timedelta(minutes=10)
+
+
+def take(job_id: int, wanted: Mapping[str, Execution]) -> dict[str, uuid.UUID]:
+    """Give these keys to these new runs where they are free; returns whose each key is now. In a transaction."""
+    # In order: two that want the same keys wait for one another in a line, never in a ring.
+    RunKey.objects.bulk_create(
+        (
+            RunKey(job_id=job_id, key=key, execution_id=run.pk, look_at=run.available_at)
+            for key, run in sorted(wanted.items(), key=itemgetter(0))
+        ),
+        ignore_conflicts=True,
+    )
+    rows = list(RunKey.objects.filter(job_id=job_id, key__in=wanted).order_by("key").select_for_update())
+    others = [row for row in rows if row.execution_id != wanted[row.key].pk]
+    still_open = _open_among([row.execution_id for row in others])
+    free = [row for row in others if row.execution_id not in still_open]
+    for row in free:
+        row.execution_id, row.look_at = wanted[row.key].pk, wanted[row.key].available_at
+    RunKey.objects.bulk_update(free, ["execution_id", "look_at"], batch_size=1000)
+    return {row.key: row.execution_id for row in rows}
+
+
+def holder(job_id: int, key: str) -> uuid.UUID | None:
+    """The run that goes by this key and is not over. In a transaction: nobody else takes the key meanwhile."""
+    row = RunKey.objects.filter(job_id=job_id, key=key).select_for_update().first()
+    return row.execution_id if row is not None and _open_among([row.execution_id]) else None
+
+
+def forget_ended(now: datetime, *, limit: int = 1000) -> int:
+    """Remove keys whose run is over. Looks at those that could be, a batch at a time, and later again at the rest."""
+    with transaction.atomic():
+        rows = list(
+            RunKey.objects.filter(look_at__lte=now).order_by("look_at").select_for_update(skip_locked=True)[:limit]
+        )
+        still_open = _open_among([row.execution_id for row in rows])
+        ended = [row.pk for row in rows if row.execution_id not in still_open]
+        RunKey.objects.filter(pk__in=ended).delete()
+        RunKey.objects.filter(pk__in=[row.pk for row in rows]).update(look_at=now + _LOOK_AGAIN_AFTER)
+    return len(ended)
+
+
+def _open_among(ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    return set(Execution.objects.with_ids(ids).open().values_list("pk", flat=True))
+
+
+def look_later(job_id: int, key: str, *, at: datetime) -> None:
+    """The run of this key was moved: it cannot be over before."""
+    RunKey.objects.filter(job_id=job_id, key=key).update(look_at=at)
