@@ -1,161 +1,300 @@
-"""Create definitions.
+"""Create, change, pause, resume, complete and archive jobs.
 
-Owns what may be a job. Invariant: a definition that cannot work is refused with the field, the value and the remedy,
-and nothing of it is saved.
+Owns every change of a definition. Invariants: a definition that cannot work is refused and nothing of it is saved; an
+edit names the version it began from, and a stale one is refused, never lost; every change leaves a version with who,
+when and through what; no change fires the past. What was planned and not begun is taken back (`lifecycle.unplan`), and
+fires that pass without a run leave a row that says why.
+
+Apps may call these within `transaction.atomic()`: they commit with the app's own data or not at all. `now` is for
+tests; left out, it is the database's time.
 """
 
-import json
-import re
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Exists, F, OuterRef
 
-from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY
-from executions.queues import DEAD_LETTERS
-from executions.retry import DEFAULT_MAX_ATTEMPTS
-from executions.storable import holds_nul, is_too_deep, levels
-from jobs.models import Job, Kind, Schedule, shard_of
-from jobs.recurrence import Cron, Every, Once
-
-_MOST_ATTEMPTS = 10_000
-# Messages say dates and the like in this form, so a plain object of this form would arrive as something else.
-_MARKED = {"__type__", "__value__"}
-_TYPES: dict[str, tuple[Any, str]] = {
-    "key": (str, "text"),
-    "task": (str, "text"),
-    "queue": (str, "text"),
-    "schedule": (Cron | Every | Once | None, "a Cron, Every or Once"),
-    "args": (list | tuple, "a list"),
-    "kwargs": (Mapping | None, "a mapping"),
-    "priority": (int, "a whole number"),
-    "max_attempts": (int, "a whole number"),
-}
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}")
-_TASK = re.compile(r"[!-~]{1,255}")
-_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-class InvalidDefinition(ValueError):
-    """A definition was refused. `field` is what to correct; the text says how."""
-
-    def __init__(self, field: str, problem: str) -> None:
-        super().__init__(problem)
-        self.field = field
+from executions import lifecycle
+from executions.clock import database_now
+from executions.models import Execution
+from jobs import targets
+from jobs.finding import find
+from jobs.misfires import passed_fires
+from jobs.models import OPEN_STATES, Change, Job, JobState, JobVersion, Schedule, shard_of
+from jobs.recurrence import Recurrence
+from jobs.refusals import InvalidDefinition, StaleVersion
+from jobs.specification import Specification, check_moment
 
 
 def create(
     *,
     key: str,
     task: str,
-    schedule: Cron | Every | Once | None = None,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    queue: str = DEFAULT_QUEUE,
-    priority: int = DEFAULT_PRIORITY,
-    max_attempts: int = DEFAULT_MAX_ATTEMPTS,
-    now: datetime,
+    task_lives_elsewhere: bool = False,
+    by: str = "",
+    through: str = "python",
+    now: datetime | None = None,
+    **fields: Any,
 ) -> Job:
-    """Store a job and, if it has one, its schedule: both or neither."""
-    _check_types(key=key, task=task, queue=queue, schedule=schedule, args=args, kwargs=kwargs)
-    _check_types(priority=priority, max_attempts=max_attempts)
-    kwargs = dict(kwargs or {})
-    _check_names(key=key, task=task, queue=queue)
-    _check_limits(priority=priority, max_attempts=max_attempts)
-    _check_payload(args, kwargs)
-    first_fire = _first_fire(schedule, now) if schedule is not None else None
+    """Store a job and, if it has one, its schedule: both or neither. `fields` are those of a Specification."""
+    said = Specification(key=key, task=task).changed(fields)
+    said.check()
+    said = said.normalised()
+    targets.check(said.task, lives_elsewhere=task_lives_elsewhere)
+    now = now or database_now()
+    first_fire = _first_fire(said.schedule, now) if said.schedule is not None else None
     try:
         with transaction.atomic():
-            job = Job.objects.create(
-                key=key,
-                task=task,
-                args=list(args),
-                kwargs=kwargs,
-                queue=queue,
-                priority=priority,
-                max_attempts=max_attempts,
-                created_at=now,
-                changed_at=now,
-            )
-            if schedule is not None:
-                Schedule.objects.create(job=job, next_fire_at=first_fire, shard=shard_of(key), **_columns(schedule))
+            job = Job.objects.create(key=key, created_at=now, changed_at=now, **said.job_columns())
+            if said.schedule is not None:
+                _make_schedule(job, said, first_fire)
+            _keep_version(job, said, Change.CREATED, by=by, through=through, now=now)
     except IntegrityError:
         raise InvalidDefinition("key", f"There is a job {key!r} already; choose another key.") from None
     return job
 
 
-def _check_types(**values: object) -> None:
-    for field, value in values.items():
-        kind, name = _TYPES[field]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise InvalidDefinition(field, f"{field} must be {name}, not {type(value).__name__}.")
+def change(
+    job: Job | str,
+    *,
+    version: int,
+    task_lives_elsewhere: bool = False,
+    by: str = "",
+    through: str = "python",
+    now: datetime | None = None,
+    **fields: Any,
+) -> Job:
+    """Give fields other values, starting from the version that was read. Coming fires run as the job says now."""
+    now = now or database_now()
+    with transaction.atomic():
+        job, schedule = _hold(job)
+        if job.version != version:
+            raise StaleVersion(key=job.key, read=version, current=job.version)
+        before = Specification.of(job, schedule)
+        after = _changed(job, before, fields, task_lives_elsewhere=task_lives_elsewhere)
+        if after == before:
+            return job
+        if schedule is not None:
+            _take_back(job, schedule, now=now, reason="the job was changed before this was published")
+            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "changed"))
+        _reschedule(job, schedule, before, after, now=now)
+        _save(job, now=now, **after.job_columns())
+        _keep_version(job, after, Change.CHANGED, by=by, through=through, now=now)
+    return job
 
 
-def _check_names(*, key: str, task: str, queue: str) -> None:
-    if not _KEY.fullmatch(key):
-        raise InvalidDefinition(
-            "key", f"The key {key!r} must be 1 to 200 letters, digits and . _ : @ / - and start with a letter or digit."
+def pause(
+    job: Job | str,
+    *,
+    reason: str,
+    until: datetime | None = None,
+    by: str = "",
+    through: str = "python",
+    now: datetime | None = None,
+) -> Job:
+    """Fire no more until resumed, or until a moment. Runs that were asked for, retries and waiting rows still run."""
+    now = now or database_now()
+    check_moment("until", until, now=now)
+    with transaction.atomic():
+        job, schedule = _hold(job)
+        if schedule is not None and schedule.is_active:
+            _take_back(job, schedule, now=now, reason=f"paused: {reason}"[:200])
+            schedule.is_active = False
+            _advance(schedule)
+        _save(job, now=now, state=JobState.PAUSED, paused_reason=reason[:200], paused_by=by[:200], paused_until=until)
+        _keep_version(job, Specification.of(job, schedule), Change.PAUSED, by=by, through=through, now=now, note=reason)
+    return job
+
+
+def resume(job: Job | str, *, by: str = "", through: str = "python", now: datetime | None = None) -> Job:
+    """Fire again, from now on. The fires of the pause become one row that says so; none of them runs."""
+    now = now or database_now()
+    with transaction.atomic():
+        job, schedule = _hold(job)
+        if job.state != JobState.PAUSED:
+            return job
+        if schedule is not None:
+            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "resumed"))
+            schedule.is_active = True
+            _advance(schedule)
+        _save(job, now=now, state=JobState.ACTIVE, paused_reason="", paused_by="", paused_until=None)
+        _keep_version(job, Specification.of(job, schedule), Change.RESUMED, by=by, through=through, now=now)
+    return job
+
+
+def archive(
+    job: Job | str, *, reason: str = "", by: str = "", through: str = "python", now: datetime | None = None
+) -> Job:
+    """End a job for good and free its key. Its history stays; runs that were asked for still run."""
+    now = now or database_now()
+    with transaction.atomic():
+        job, schedule = _hold(job)
+        if schedule is not None:
+            _take_back(job, schedule, now=now, reason="the job was archived before this was published")
+            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "archived"))
+            schedule.is_active, schedule.next_fire_at = False, None
+            _advance(schedule)
+        _save(job, now=now, state=JobState.ARCHIVED, paused_until=None)
+        _keep_version(
+            job, Specification.of(job, schedule), Change.ARCHIVED, by=by, through=through, now=now, note=reason
         )
-    if not _TASK.fullmatch(task):
-        raise InvalidDefinition(
-            "task", f"The task {task[:80]!r} must be the registered name of a Celery task, up to 255 characters."
+    return job
+
+
+def resume_due(now: datetime, *, limit: int = 100) -> int:
+    """Resume jobs whose pause was set to end by now."""
+    due = list(Job.objects.pause_over(now).order_by("paused_until")[:limit])
+    for job in due:
+        resume(job, through="beat", now=now)
+    return len(due)
+
+
+def complete_ended(now: datetime, *, limit: int = 1000) -> int:
+    """Complete jobs whose schedule has no fire left and whose executions are all over: their keys are free again."""
+    still_open = Exists(Execution.objects.open().filter(job_id=OuterRef("pk")))
+    with transaction.atomic():
+        ended = list(
+            Job.objects.out_of_fires()
+            .exclude(still_open)
+            .select_related("schedule")
+            .select_for_update(skip_locked=True, of=("self",))[:limit]
         )
-    if not _QUEUE.fullmatch(queue) or queue == DEAD_LETTERS:
-        raise InvalidDefinition(
-            "queue", f"The queue {queue!r} must be 1 to 100 letters, digits and . _ - and not {DEAD_LETTERS!r}."
+        for job in ended:
+            job.state, job.changed_at, job.version = JobState.COMPLETED, now, job.version + 1
+        Job.objects.bulk_update(ended, ["state", "changed_at", "version"])
+        Schedule.objects.filter(job__in=ended).update(is_active=False, version=F("version") + 1)
+        JobVersion.objects.bulk_create(
+            _version(
+                job, Specification.of(job, job.schedule), Change.COMPLETED, by="", through="beat", now=now, note=""
+            )
+            for job in ended
         )
+    return len(ended)
 
 
-def _check_limits(*, priority: int, max_attempts: int) -> None:
-    if not 0 <= priority <= MAX_PRIORITY:
+# ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _hold(job: Job | str) -> tuple[Job, Schedule | None]:
+    """The job and its schedule as they are, held until the transaction ends. Planners pass by a held schedule."""
+    found = Job.objects.select_for_update().get(pk=find(job).pk)
+    if found.state not in OPEN_STATES:
         raise InvalidDefinition(
-            "priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {priority}."
+            "key", f"The job {found.key!r} is {found.state} and can no longer be changed; create it anew."
         )
-    if not 1 <= max_attempts <= _MOST_ATTEMPTS:
-        raise InvalidDefinition("max_attempts", f"max_attempts must be 1 to {_MOST_ATTEMPTS}, not {max_attempts}.")
+    schedule = Schedule.objects.select_for_update().filter(job_id=found.pk).first()
+    if schedule is not None:
+        schedule.job = found
+    return found, schedule
 
 
-def _check_payload(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    size = _json_bytes("args", list(args)) + _json_bytes("kwargs", dict(kwargs))
-    if not all(isinstance(name, str) for name in kwargs):
-        raise InvalidDefinition("kwargs", "The names of keyword arguments must be text.")
-    if size > settings.ONBEAT_JOBS_PAYLOAD_BYTES:
+def _changed(job: Job, before: Specification, fields: dict[str, Any], *, task_lives_elsewhere: bool) -> Specification:
+    after = before.changed(fields)
+    if after.key != job.key:
         raise InvalidDefinition(
-            "kwargs",
-            f"The arguments take {size} bytes and the limit is {settings.ONBEAT_JOBS_PAYLOAD_BYTES}; "
-            "store large data elsewhere and pass a reference.",
+            "key", f"The key of {job.key!r} names the job and cannot be changed; create another job."
         )
+    after.check()
+    after = after.normalised()
+    if after.task != before.task:
+        targets.check(after.task, lives_elsewhere=task_lives_elsewhere)
+    return after
 
 
-def _json_bytes(field: str, value: object) -> int:
-    try:
-        encoded = json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        # UnicodeEncodeError is a ValueError: half a surrogate pair is no text.
-        raise InvalidDefinition(field, f"The {field} must be plain JSON: {error}.") from None
-    if holds_nul(encoded):
-        raise InvalidDefinition(field, f"The {field} must not hold a NUL character.")
-    if any(isinstance(part, dict) and part.keys() == _MARKED for level in levels(value) for part in level):
-        raise InvalidDefinition(field, f"The {field} must not hold an object of just __type__ and __value__.")
-    if is_too_deep(value):
-        raise InvalidDefinition(field, f"The {field} are nested too deep; keep them flatter.")
-    return len(encoded)
+def _take_back(job: Job, schedule: Schedule, *, now: datetime, reason: str) -> None:
+    """Un-plan, and let the schedule stand again before what was taken back."""
+    removed = lifecycle.unplan(job.pk, reason=reason, now=now).removed
+    if removed:
+        schedule.next_fire_at = min(filter(None, [removed[0], schedule.next_fire_at]))
+        if schedule.fires_left is not None:
+            schedule.fires_left += len(removed)
 
 
-def _first_fire(schedule: Cron | Every | Once, now: datetime) -> datetime:
+def _settle_passed(job: Job, schedule: Schedule, *, now: datetime, reason: str) -> None:
+    """Fires up to now that nobody planned will not run: one row says so, and the schedule goes on from now."""
+    if schedule.next_fire_at is None or schedule.next_fire_at > now:
+        return
+    stretch = passed_fires(schedule.recurrence, due_at=schedule.next_fire_at, until=now)
+    assert stretch is not None
+    row = job.new_skipped_row(stretch.first, stretch.last, stretch.count, now=now)
+    lifecycle.record_skipped([row], reason=reason, now=now)
+    schedule.next_fire_at = schedule.recurrence.next_after(now)
+
+
+def _why_not_planned(job: Job, done: str) -> str:
+    if job.state == JobState.PAUSED:
+        return f"paused: {job.paused_reason}"[:200]
+    return f"misfire: no beat could plan these in time, and then the job was {done}"
+
+
+def _reschedule(
+    job: Job, schedule: Schedule | None, before: Specification, after: Specification, *, now: datetime
+) -> None:
+    if after.schedule is None:
+        if schedule is not None:
+            schedule.delete()
+        return
+    is_new = (after.schedule, after.max_fires) != (before.schedule, before.max_fires)
+    first_fire = _first_fire(after.schedule, now) if is_new else None
+    if schedule is None:
+        _make_schedule(job, after, first_fire)
+        return
+    for name, value in after.schedule_columns().items():
+        setattr(schedule, name, value)
+    if is_new:
+        schedule.next_fire_at, schedule.fires_left = first_fire, after.max_fires
+    _advance(schedule)
+
+
+def _make_schedule(job: Job, said: Specification, first_fire: datetime | None) -> None:
+    Schedule.objects.create(
+        job=job,
+        next_fire_at=first_fire,
+        is_active=job.state == JobState.ACTIVE,
+        fires_left=said.max_fires,
+        shard=shard_of(job.key),
+        **said.schedule_columns(),
+    )
+
+
+def _first_fire(schedule: Recurrence, now: datetime) -> datetime:
     first = schedule.next_after(now)
     if first is None:
         raise InvalidDefinition("schedule", "The schedule never fires after now; choose a date that will come.")
     return first
 
 
-def _columns(schedule: Cron | Every | Once) -> dict[str, Any]:
-    match schedule:
-        case Cron(expression, timezone):
-            return {"kind": Kind.CRON, "expression": expression, "timezone": timezone}
-        case Every(seconds, anchor):
-            return {"kind": Kind.EVERY, "expression": str(seconds), "anchor_at": anchor}
-        case Once(at):
-            return {"kind": Kind.ONCE, "expression": at.isoformat()}
+def _advance(schedule: Schedule) -> None:
+    """Store a schedule under a new version: a planner that read the old one finds out."""
+    schedule.version += 1
+    schedule.save()
+
+
+def _save(job: Job, *, now: datetime, **columns: Any) -> None:
+    for name, value in columns.items():
+        setattr(job, name, value)
+    job.version += 1
+    job.changed_at = now
+    job.save(update_fields=[*columns, "version", "changed_at"])
+
+
+def _keep_version(
+    job: Job, said: Specification, change: Change, *, by: str, through: str, now: datetime, note: str = ""
+) -> None:
+    _version(job, said, change, by=by, through=through, now=now, note=note).save(force_insert=True)
+
+
+def _version(
+    job: Job, said: Specification, change: Change, *, by: str, through: str, now: datetime, note: str
+) -> JobVersion:
+    return JobVersion(
+        job=job,
+        version=job.version,
+        change=change,
+        definition=said.as_json(),
+        changed_at=now,
+        changed_by=by[:200],
+        through=through,
+        note=note[:200],
+    )

@@ -35,3 +35,11 @@ class StaleVersion(Refused):
             f"{current}; read it again and repeat the edit.",
         )
         self.current = current
+
+
+class NoSuchJob(Refused):
+    """No open job has this key."""
+
+    def __init__(self, key: str, near: list[str]) -> None:
+        remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "create it first, or look for its key."
+        super().__init__("job", f"There is no job {key[:80]!r}; {remedy}")

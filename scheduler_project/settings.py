@@ -169,6 +169,8 @@ ONBEAT_EXECUTIONS_CONFIRM_SECONDS = ENVIRONMENT.seconds("ONBEAT_EXECUTIONS_CONFI
 ONBEAT_EXECUTIONS_RESULT_BYTES = ENVIRONMENT.integer("ONBEAT_EXECUTIONS_RESULT_BYTES", 64 * 1024, at_least=256)
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_JOBS_ALLOWED_TASKS = ENVIRONMENT.words("ONBEAT_JOBS_ALLOWED_TASKS", ["*"])
+ONBEAT_JOBS_HORIZON_DAYS = ENVIRONMENT.integer("ONBEAT_JOBS_HORIZON_DAYS", 3660, at_least=1, at_most=36_600)
 ONBEAT_JOBS_PAYLOAD_BYTES = ENVIRONMENT.integer("ONBEAT_JOBS_PAYLOAD_BYTES", 64 * 1024, at_least=2)
 
 # ── beat ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,16 +6,26 @@ from typing import Any
 
 from executions import lifecycle
 from executions.models import Execution
+from executions.outcomes import Claim
+from executions.retry import RetryPolicy
 from executions.states import Trigger
 from jobs import definitions
 from jobs.models import Job
-from jobs.recurrence import Cron, Every, Once
+from jobs.recurrence import Cron, Every, Once, Within
 
 
 def a_job(
-    *, now: datetime, key: str = "", schedule: Cron | Every | Once | None = None, task: str = "onbeat.echo", **more: Any
+    *,
+    now: datetime,
+    key: str = "",
+    schedule: Cron | Every | Once | Within | None = None,
+    task: str = "onbeat.echo",
+    max_attempts: int | None = None,
+    **more: Any,
 ) -> Job:
     key = key or f"job-{uuid.uuid4().hex[:8]}"
+    if max_attempts is not None:
+        more["retry"] = RetryPolicy(max_attempts=max_attempts)
     return definitions.create(key=key, task=task, schedule=schedule, now=now, **more)
 
 
@@ -30,9 +40,9 @@ def planned(job: Job, fire_time: datetime) -> Execution:
     return Execution.objects.get(pk=execution.pk)
 
 
-def claimed(execution: Execution, *, now: datetime, worker: str = "worker@here") -> lifecycle.Claim:
+def claimed(execution: Execution, *, now: datetime, worker: str = "worker@here") -> Claim:
     claim = lifecycle.claim(execution.pk, execution.attempt, worker=worker, now=now)
-    assert claim is not None
+    assert isinstance(claim, Claim)
     return claim
 
 

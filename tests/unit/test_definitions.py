@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from executions.queues import DEAD_LETTERS
+from executions.retry import RetryPolicy
 from jobs.definitions import InvalidDefinition, create
 from jobs.recurrence import Cron, Once
 
 
 def refusal_of(now: datetime, **given: Any) -> InvalidDefinition:
     with pytest.raises(InvalidDefinition) as refusal:
-        create(**{"key": "report", "task": "jobs.demo.hello", "now": now, **given})
+        create(**{"key": "report", "task": "onbeat.echo", "now": now, **given})
     return refusal.value
 
 
@@ -24,7 +25,7 @@ def test_a_key_that_cannot_stand_in_a_url_is_refused(key: str, noon: datetime) -
     refusal = refusal_of(noon, key=key)
     assert refusal.field == "key"
     assert str(refusal) == (
-        f"The key {key!r} must be 1 to 200 letters, digits and . _ : @ / - and start with a letter or digit."
+        f"The key {key[:80]!r} must be 1 to 200 letters, digits and . _ : @ / - and start with a letter or digit."
     )
 
 
@@ -56,7 +57,9 @@ def test_a_task_that_cannot_be_the_name_of_one_is_refused(task: str, noon: datet
 def test_a_queue_that_cannot_be_is_refused(queue: str, noon: datetime) -> None:
     refusal = refusal_of(noon, queue=queue)
     assert refusal.field == "queue"
-    assert str(refusal) == f"The queue {queue!r} must be 1 to 100 letters, digits and . _ - and not {DEAD_LETTERS!r}."
+    assert (
+        str(refusal) == f"The queue {queue[:80]!r} must be 1 to 100 letters, digits and . _ - and not {DEAD_LETTERS!r}."
+    )
 
 
 @pytest.mark.parametrize("priority", [-1, 10])
@@ -68,9 +71,9 @@ def test_a_priority_outside_0_to_9_is_refused(priority: int, noon: datetime) -> 
 
 @pytest.mark.parametrize("max_attempts", [0, -1, 10_001, 2**31])
 def test_less_than_one_attempt_or_more_than_ten_thousand_is_refused(max_attempts: int, noon: datetime) -> None:
-    refusal = refusal_of(noon, max_attempts=max_attempts)
-    assert refusal.field == "max_attempts"
-    assert str(refusal) == f"max_attempts must be 1 to 10000, not {max_attempts}."
+    refusal = refusal_of(noon, retry=RetryPolicy(max_attempts=max_attempts))
+    assert refusal.field == "retry.max_attempts"
+    assert str(refusal) == f"retry.max_attempts must be 1 to 10000, not {max_attempts}."
 
 
 def circle() -> list[object]:
@@ -163,7 +166,13 @@ def test_the_size_of_arguments_is_that_of_their_utf_8(letter: str, noon: datetim
 
 @pytest.mark.parametrize(
     "given",
-    [{"key": "x" * 200}, {"task": "x" * 255}, {"queue": "x" * 100}, {"max_attempts": 1}, {"max_attempts": 10_000}],
+    [
+        {"key": "x" * 200},
+        {"task": "x" * 255, "task_lives_elsewhere": True},
+        {"queue": "x" * 100},
+        {"retry": RetryPolicy(max_attempts=1)},
+        {"retry": RetryPolicy(max_attempts=10_000)},
+    ],
 )
 def test_a_value_at_its_limit_is_not_what_is_refused(given: dict[str, Any], noon: datetime) -> None:
     assert refusal_of(noon, schedule=Once(noon), **given).field == "schedule"
@@ -177,7 +186,8 @@ def test_a_schedule_whose_only_fire_has_passed_is_refused(delay: timedelta, noon
 
 
 def test_a_schedule_that_never_fires_is_refused(noon: datetime) -> None:
-    assert refusal_of(noon, schedule=Cron("0 0 30 2 *")).field == "schedule"
+    never = Cron("0 0 */30 * 1#3")  # a third Monday is never the 1st or the 31st
+    assert refusal_of(noon, schedule=never).field == "schedule"
 
 
 @pytest.mark.parametrize(
@@ -186,12 +196,15 @@ def test_a_schedule_that_never_fires_is_refused(noon: datetime) -> None:
         ("key", 5, "key must be text, not int."),
         ("task", None, "task must be text, not NoneType."),
         ("queue", b"default", "queue must be text, not bytes."),
-        ("schedule", "0 3 * * *", "schedule must be a Cron, Every or Once, not str."),
+        ("schedule", "0 3 * * *", "schedule must be a Cron, Every, Once or Within, not str."),
         ("args", "abc", "args must be a list, not str."),
         ("kwargs", ["a"], "kwargs must be a mapping, not list."),
         ("priority", 5.5, "priority must be a whole number, not float."),
         ("priority", True, "priority must be a whole number, not bool."),
-        ("max_attempts", "3", "max_attempts must be a whole number, not str."),
+        ("retry", 3, "retry must be a RetryPolicy, not int."),
+        ("overlap", "SKIP", "overlap must be one of ALLOW, SKIP, QUEUE, CANCEL_PREVIOUS, not str."),
+        ("max_concurrency", "1", "max_concurrency must be a whole number, not str."),
+        ("tags", "a", "tags must be a list, not str."),
     ],
 )
 def test_a_value_of_another_type_is_refused(field: str, value: object, sentence: str, noon: datetime) -> None:

@@ -1,0 +1,24 @@
+"""Find a job by its key."""
+
+from difflib import get_close_matches
+
+from jobs.models import Job
+from jobs.refusals import NoSuchJob
+
+_LOOKED_AT = 1000
+
+
+def find(job: Job | str) -> Job:
+    """The open job of a key; a job that was found already is given back as it is."""
+    if isinstance(job, Job):
+        return job
+    found = Job.objects.open().filter(key=job).first()
+    if found is None:
+        raise NoSuchJob(job, _near(job))
+    return found
+
+
+def _near(key: str) -> list[str]:
+    """The nearest keys among those that begin alike: people mistype the middle and the end."""
+    alike = Job.objects.open().filter(key__istartswith=key[:1]).order_by("key").values_list("key", flat=True)
+    return get_close_matches(key, list(alike[:_LOOKED_AT]), n=3, cutoff=0.6)

@@ -1,0 +1,172 @@
+"""Run a job because somebody asked: now, at a moment, after a delay, one or ten thousand at a time.
+
+Owns asked-for runs. A run is an execution with its own payload; a delayed one is a row that waits, so millions of
+reminders need no job each. Invariants: all runs of one call are stored or none; a run key belongs to at most one run of
+the job that is not over, and asking again with it gives that run back instead of a second one.
+
+Apps may call these within `transaction.atomic()`: a run commits with the app's own data or not at all. `now` is for
+tests; left out, it is the database's time.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from executions import lifecycle, run_keys
+from executions.clock import database_now
+from executions.models import MAX_PRIORITY, Execution
+from executions.states import Trigger
+from jobs import payloads
+from jobs.finding import find
+from jobs.models import OPEN_STATES, Job
+from jobs.refusals import InvalidRun
+
+MOST_AT_ONCE = 10_000
+_KEY_CHARACTERS = 200
+# Clocks differ a little: a moment that has just passed is meant as now.
+_JUST_PASSED = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One run that somebody asks for. What is left out is as the job says; a payload given replaces the job's."""
+
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    args: Sequence[Any] | None = None
+    kwargs: Mapping[str, Any] | None = None
+    run_key: str = ""
+    priority: int | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The run, and whether it is new: a run key that is in use gives back the run that has it."""
+
+    execution_id: uuid.UUID
+    is_new: bool
+
+
+class ByKey(StrEnum):
+    """What became of a run that was named by its key."""
+
+    DONE = "done"
+    ASKED_TO_STOP = "asked to stop"  # it runs, and its worker was told
+    TOO_LATE = "too late"  # it is about to run, or runs
+    UNKNOWN = "unknown"  # no run of this key is open
+
+
+def run(job: Job | str, *, now: datetime | None = None, **wanted: Any) -> Asked:
+    """Ask for one run, with the fields of Wanted."""
+    return run_many(job, [Wanted(**wanted)], now=now)[0]
+
+
+def run_many(job: Job | str, wanted: Sequence[Wanted], *, now: datetime | None = None) -> list[Asked]:
+    """Ask for many runs of one job, in a constant number of statements; the answers come in the same order."""
+    if len(wanted) > MOST_AT_ONCE:
+        raise InvalidRun("runs", f"One call takes up to {MOST_AT_ONCE} runs, not {len(wanted)}; send them in parts.")
+    job = find(job)
+    if job.state not in OPEN_STATES:
+        raise InvalidRun("job", f"The job {job.key!r} is {job.state} and runs no more; create it anew.")
+    now = now or database_now()
+    rows = [_row(job, each, now=now) for each in wanted]
+    with transaction.atomic():
+        first_of_key: dict[str, Execution] = {}
+        for row in rows:
+            if row.run_key:
+                first_of_key.setdefault(row.run_key, row)
+        holders = run_keys.take(job.pk, first_of_key) if first_of_key else {}
+        answers = [Asked(holder := holders.get(row.run_key, row.pk), is_new=holder == row.pk) for row in rows]
+        lifecycle.plan([row for row, answer in zip(rows, answers, strict=True) if answer.is_new])
+    return answers
+
+
+def move(
+    job: Job | str,
+    run_key: str,
+    *,
+    run_at: datetime | None = None,
+    delay: timedelta | None = None,
+    now: datetime | None = None,
+) -> ByKey:
+    """Let a delayed run come at another time."""
+    job, now = find(job), now or database_now()
+    moment = _moment(run_at, delay, now=now)
+    with transaction.atomic():
+        execution_id = run_keys.holder(job.pk, run_key)
+        if execution_id is None:
+            return ByKey.UNKNOWN
+        if not lifecycle.move(execution_id, to=moment, now=now):
+            return ByKey.TOO_LATE
+        run_keys.look_later(job.pk, run_key, at=moment)
+    return ByKey.DONE
+
+
+def cancel(job: Job | str, run_key: str, *, reason: str = "cancelled", now: datetime | None = None) -> ByKey:
+    """Cancel a run by its key. One that runs already is asked to stop."""
+    job, now = find(job), now or database_now()
+    with transaction.atomic():
+        execution_id = run_keys.holder(job.pk, run_key)
+        if execution_id is None:
+            return ByKey.UNKNOWN
+        cancelled = lifecycle.cancel([execution_id], reason=reason[:200], now=now)
+    return ByKey.DONE if cancelled.before_run else ByKey.ASKED_TO_STOP
+
+
+def _row(job: Job, wanted: Wanted, *, now: datetime) -> Execution:
+    _check(wanted)
+    is_delayed = wanted.run_at is not None or wanted.delay is not None
+    moment = _moment(wanted.run_at, wanted.delay, now=now)
+    row = job.new_execution(moment, trigger=Trigger.DELAYED if is_delayed else Trigger.MANUAL, now=now)
+    row.run_key = wanted.run_key
+    if wanted.args is not None:
+        row.args = list(wanted.args)
+    if wanted.kwargs is not None:
+        row.kwargs = dict(wanted.kwargs)
+    if wanted.priority is not None:
+        row.priority = wanted.priority
+    return row
+
+
+def _check(wanted: Wanted) -> None:
+    key = wanted.run_key
+    if not isinstance(key, str) or len(key) > _KEY_CHARACTERS or not key.isprintable():
+        raise InvalidRun("run_key", f"A run key must be up to {_KEY_CHARACTERS} printable characters, not {key!r:.90}.")
+    priority = wanted.priority
+    if priority is not None and (type(priority) is not int or not 0 <= priority <= MAX_PRIORITY):
+        raise InvalidRun("priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {priority!r}.")
+    if wanted.args is not None or wanted.kwargs is not None:
+        payloads.check(wanted.args or (), wanted.kwargs or {}, InvalidRun)
+
+
+def _moment(run_at: datetime | None, delay: timedelta | None, *, now: datetime) -> datetime:
+    """When the run is wanted."""
+    if run_at is not None and delay is not None:
+        raise InvalidRun("delay", "Give run_at or delay, not both.")
+    if delay is not None:
+        if not isinstance(delay, timedelta) or delay < timedelta(0):
+            raise InvalidRun("delay", f"The delay {delay} must be a timedelta of 0 or more; leave it out to run now.")
+        return _within_horizon("delay", now, delay)
+    if run_at is None:
+        return now
+    if not isinstance(run_at, datetime) or run_at.tzinfo is None:
+        raise InvalidRun("run_at", f"run_at {run_at} must be a datetime with a time zone, such as +00:00.")
+    if run_at < now - _JUST_PASSED:
+        raise InvalidRun("run_at", f"run_at {run_at.isoformat()} is past; leave it out to run now.")
+    return max(now, _within_horizon("run_at", now, run_at - now))
+
+
+def _within_horizon(field: str, now: datetime, wait: timedelta) -> datetime:
+    horizon = timedelta(days=settings.ONBEAT_JOBS_HORIZON_DAYS)
+    if wait > horizon:
+        raise InvalidRun(
+            field,
+            f"The run would come in {wait.days} days; {horizon.days} are the limit (ONBEAT_JOBS_HORIZON_DAYS).",
+        )
+    return now + wait

@@ -1,0 +1,269 @@
+"""What a person says about a job, every field of it, checked.
+
+Owns the fields of a definition, their limits and their form as JSON. Invariant: a specification that passes `check` can
+be stored and will work; one that cannot is refused with the field, the value and the remedy.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY
+from executions.queues import DEAD_LETTERS
+from executions.retry import DEFAULT_MAX_LOST, MOST_SECONDS, Backoff, RetryPolicy
+from executions.states import Overlap
+from jobs import payloads
+from jobs.cron import depends_on_key
+from jobs.models import DEFAULT_GRACE_SECONDS, Job, Kind, Schedule
+from jobs.recurrence import Cron, Every, Once, Within
+from jobs.refusals import InvalidDefinition
+
+MOST_ATTEMPTS = 10_000
+MOST_TAGS = 20
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,199}")
+_TASK = re.compile(r"[!-~]{1,255}")
+_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,49}")
+_LARGEST = 2**31 - 1
+_ERROR_NAME = re.compile(r"[A-Za-z_][\w.]{0,199}")
+
+
+@dataclass(frozen=True)
+class Specification:
+    key: str
+    task: str
+    schedule: Cron | Every | Once | Within | None = None
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT_PRIORITY
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    max_lost: int = DEFAULT_MAX_LOST
+    overlap: Overlap = Overlap.ALLOW
+    max_concurrency: int | None = None
+    max_fires: int | None = None
+    misfire_grace_seconds: int = DEFAULT_GRACE_SECONDS
+    owner: str = ""
+    tags: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, job: Job, schedule: Schedule | None) -> "Specification":
+        """What a stored job says."""
+        return cls(
+            key=job.key,
+            task=job.task,
+            schedule=schedule.recurrence if schedule else None,
+            args=tuple(job.args),
+            kwargs=job.kwargs,
+            queue=job.queue,
+            priority=job.priority,
+            retry=replace(RetryPolicy.stored(job.retry), max_attempts=job.max_attempts),
+            max_lost=job.max_lost,
+            overlap=Overlap(job.overlap),
+            max_concurrency=job.max_concurrency,
+            max_fires=schedule.max_fires if schedule else None,
+            misfire_grace_seconds=schedule.misfire_grace_seconds if schedule else DEFAULT_GRACE_SECONDS,
+            owner=job.owner,
+            tags=tuple(job.tags),
+        )
+
+    def changed(self, changes: Mapping[str, Any]) -> "Specification":
+        """The same with other values; a field that does not exist is refused."""
+        known = [each.name for each in fields(self)]
+        for name in changes:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+                raise InvalidDefinition(name, f"A job has no field {name!r}; {remedy}")
+        return replace(self, **changes)
+
+    def normalised(self) -> "Specification":
+        """With what follows from the other fields: `H` is spread by the key, and an overlap policy needs a limit."""
+        most = self.max_concurrency
+        if most is None and self.overlap is not Overlap.ALLOW:
+            most = 1
+        return replace(
+            self,
+            schedule=_spread(self.schedule, self.key),
+            max_concurrency=most,
+            args=tuple(self.args),
+            kwargs=dict(self.kwargs),
+            tags=tuple(dict.fromkeys(self.tags)),
+        )
+
+    def job_columns(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "args": list(self.args),
+            "kwargs": dict(self.kwargs),
+            "queue": self.queue,
+            "priority": self.priority,
+            "max_attempts": self.retry.max_attempts,
+            "retry": self.retry.to_store(),
+            "max_lost": self.max_lost,
+            "overlap": self.overlap,
+            "max_concurrency": self.max_concurrency,
+            "owner": self.owner,
+            "tags": list(self.tags),
+        }
+
+    def schedule_columns(self) -> dict[str, Any]:
+        assert self.schedule is not None
+        bounded = self.schedule if isinstance(self.schedule, Within) else Within(self.schedule)
+        return {
+            **_pattern_columns(bounded.recurrence),
+            "start_at": bounded.start,
+            "end_at": bounded.end,
+            "max_fires": self.max_fires,
+            "misfire_grace_seconds": self.misfire_grace_seconds,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """The form that is kept in the history."""
+        return {
+            "key": self.key,
+            **self.job_columns(),
+            "schedule": None if self.schedule is None else self.schedule_columns(),
+        }
+
+    def check(self) -> None:
+        _check_types(self)
+        _check_names(self)
+        _check_numbers(self)
+        _check_retry(self.retry)
+        _check_labels(self)
+        payloads.check(self.args, self.kwargs, InvalidDefinition)
+        if self.max_fires is not None and self.schedule is None:
+            raise InvalidDefinition("max_fires", "max_fires needs a schedule; a job without one runs only when asked.")
+
+
+def _spread(schedule: Cron | Every | Once | Within | None, key: str) -> Cron | Every | Once | Within | None:
+    """An `H` takes its value from the job's key. Where there is none, the key makes no difference."""
+    if isinstance(schedule, Within):
+        return replace(schedule, recurrence=_of_key(schedule.recurrence, key))
+    return None if schedule is None else _of_key(schedule, key)
+
+
+def _of_key(pattern: Cron | Every | Once, key: str) -> Cron | Every | Once:
+    if not isinstance(pattern, Cron):
+        return pattern
+    return replace(pattern, key=key if depends_on_key(pattern.expression) else "")
+
+
+def _pattern_columns(pattern: Cron | Every | Once) -> dict[str, Any]:
+    columns: dict[str, Any] = {"timezone": "UTC", "anchor_at": None}
+    match pattern:
+        case Cron(expression, timezone):
+            return columns | {"kind": Kind.CRON, "expression": expression, "timezone": timezone}
+        case Every(seconds, anchor):
+            return columns | {"kind": Kind.EVERY, "expression": str(seconds), "anchor_at": anchor}
+        case Once(at):
+            return columns | {"kind": Kind.ONCE, "expression": at.isoformat()}
+
+
+_TYPES: dict[str, tuple[Any, str]] = {
+    "key": (str, "text"),
+    "task": (str, "text"),
+    "schedule": (Cron | Every | Once | Within | None, "a Cron, Every, Once or Within"),
+    "args": (list | tuple, "a list"),
+    "kwargs": (Mapping, "a mapping"),
+    "queue": (str, "text"),
+    "priority": (int, "a whole number"),
+    "retry": (RetryPolicy, "a RetryPolicy"),
+    "max_lost": (int, "a whole number"),
+    "overlap": (Overlap, f"one of {', '.join(Overlap)}"),
+    "max_concurrency": (int | None, "a whole number"),
+    "max_fires": (int | None, "a whole number"),
+    "misfire_grace_seconds": (int, "a whole number"),
+    "owner": (str, "text"),
+    "tags": (list | tuple, "a list"),
+}
+
+
+def _check_types(said: Specification) -> None:
+    for name, (kind, words) in _TYPES.items():
+        value = getattr(said, name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InvalidDefinition(name, f"{name} must be {words}, not {type(value).__name__}.")
+
+
+def _check_names(said: Specification) -> None:
+    if not _KEY.fullmatch(said.key):
+        raise InvalidDefinition(
+            "key",
+            f"The key {said.key[:80]!r} must be 1 to 200 letters, digits and . _ : @ / - and start with a letter or "
+            "digit.",
+        )
+    if not _TASK.fullmatch(said.task):
+        raise InvalidDefinition(
+            "task", f"The task {said.task[:80]!r} must be the registered name of a Celery task, up to 255 characters."
+        )
+    if not _QUEUE.fullmatch(said.queue) or said.queue == DEAD_LETTERS:
+        raise InvalidDefinition(
+            "queue",
+            f"The queue {said.queue[:80]!r} must be 1 to 100 letters, digits and . _ - and not {DEAD_LETTERS!r}.",
+        )
+
+
+def _check_range(name: str, value: float | None, low: float, high: float) -> None:
+    if value is not None and not low <= value <= high:
+        raise InvalidDefinition(name, f"{name} must be {low} to {high}, not {value}.")
+
+
+def _check_numbers(said: Specification) -> None:
+    if not 0 <= said.priority <= MAX_PRIORITY:
+        raise InvalidDefinition(
+            "priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {said.priority}."
+        )
+    _check_range("max_lost", said.max_lost, 1, MOST_ATTEMPTS)
+    _check_range("max_concurrency", said.max_concurrency, 1, MOST_ATTEMPTS)
+    _check_range("max_fires", said.max_fires, 1, _LARGEST)
+    _check_range("misfire_grace_seconds", said.misfire_grace_seconds, 0, _LARGEST)
+
+
+def _check_retry(retry: RetryPolicy) -> None:
+    for name in ("max_attempts", "initial_seconds", "cap_seconds"):
+        if type(getattr(retry, name)) is not int:
+            raise InvalidDefinition(
+                f"retry.{name}", f"retry.{name} must be a whole number, not {getattr(retry, name)!r}."
+            )
+    if type(retry.jitter) not in (int, float):
+        raise InvalidDefinition("retry.jitter", f"jitter must be a number from 0 to 1, not {retry.jitter!r}.")
+    if retry.backoff not in list(Backoff):
+        raise InvalidDefinition("retry.backoff", f"backoff must be one of {', '.join(Backoff)}, not {retry.backoff!r}.")
+    _check_range("retry.max_attempts", retry.max_attempts, 1, MOST_ATTEMPTS)
+    _check_range("retry.initial_seconds", retry.initial_seconds, 0, MOST_SECONDS)
+    _check_range("retry.cap_seconds", retry.cap_seconds, 0, MOST_SECONDS)
+    _check_range("retry.jitter", retry.jitter, 0, 1)
+    for name in ("retry_on", "give_up_on"):
+        for error in getattr(retry, name):
+            if not isinstance(error, str) or not _ERROR_NAME.fullmatch(error):
+                raise InvalidDefinition(
+                    f"retry.{name}", f"{name} must name error classes, such as 'ValueError', not {error!r}."
+                )
+
+
+def _check_labels(said: Specification) -> None:
+    if len(said.owner) > 200 or not said.owner.isprintable():
+        raise InvalidDefinition("owner", "The owner must be up to 200 printable characters.")
+    if len(said.tags) > MOST_TAGS:
+        raise InvalidDefinition("tags", f"A job may have {MOST_TAGS} tags, not {len(said.tags)}.")
+    for tag in said.tags:
+        if not isinstance(tag, str) or not _TAG.fullmatch(tag):
+            raise InvalidDefinition(
+                "tags",
+                f"The tag {tag!r} must be 1 to 50 letters, digits and . _ : @ / - and start with one of the first.",
+            )
+
+
+def check_moment(name: str, moment: datetime | None, *, now: datetime) -> None:
+    """A moment that must still come."""
+    if moment is None:
+        return
+    if moment.tzinfo is None:
+        raise InvalidDefinition(name, f"{name} {moment.isoformat()} has no time zone; add one, such as +00:00.")
+    if moment <= now:
+        raise InvalidDefinition(name, f"{name} {moment.isoformat()} is past; choose a moment that is still to come.")

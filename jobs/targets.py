@@ -1,0 +1,47 @@
+"""Which tasks a job may run.
+
+Owns the question whether a task's name means something. A name that no installed app registers is refused, since its
+executions would wait for a worker that never comes; a caller who knows that the task lives in another codebase says so.
+"""
+
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
+
+from celery import current_app
+from django.conf import settings
+
+from jobs.refusals import InvalidDefinition
+
+_CELERYS_OWN = "celery."
+
+
+def check(task: str, *, lives_elsewhere: bool) -> None:
+    if task.startswith(_CELERYS_OWN):
+        raise InvalidDefinition("task", f"The task {task!r} is one of Celery's own; choose a task of an application.")
+    allowed = settings.ONBEAT_JOBS_ALLOWED_TASKS
+    if not any(fnmatchcase(task, pattern) for pattern in allowed):
+        raise InvalidDefinition(
+            "task",
+            f"The task {task!r} may not be a job's target here: ONBEAT_JOBS_ALLOWED_TASKS allows {', '.join(allowed)}.",
+        )
+    if not lives_elsewhere and task not in known_tasks():
+        raise InvalidDefinition("task", f"There is no task {task!r} in the installed apps; {_remedy(task)}.")
+
+
+def known_tasks() -> frozenset[str]:
+    """The names of all tasks of the installed apps."""
+    _load_tasks()
+    return frozenset(name for name in current_app.tasks if not name.startswith(_CELERYS_OWN))
+
+
+@cache
+def _load_tasks() -> None:
+    """Celery imports the apps' tasks modules only when a worker asks for them."""
+    current_app.loader.import_default_modules()
+
+
+def _remedy(task: str) -> str:
+    near = get_close_matches(task, known_tasks(), n=3, cutoff=0.6)
+    elsewhere = "if it lives in another codebase, say so with task_lives_elsewhere=True"
+    return f"did you mean {' or '.join(map(repr, near))}? Else, {elsewhere}" if near else elsewhere
