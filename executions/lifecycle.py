@@ -19,10 +19,11 @@ from django.db.models import F, Q
 from executions import concurrency, partitions
 from executions.concurrency import Limit
 from executions.identity import fire_time_of
-from executions.models import Attempt, Execution, ExecutionQuerySet
+from executions.models import REASON_CHARACTERS, Attempt, Execution, ExecutionQuerySet
 from executions.outcomes import Cancelled, Claim, Finish, Held, Rescued, Unplanned
 from executions.retry import RetryPolicy, may_try_again, spread_of
 from executions.states import CLAIMABLE, Outcome, Overlap, State, Trigger
+from executions.storable import storable_text
 
 # Held rows look again by themselves after this long, whoever forgot to wake them.
 LOOK_AGAIN_AFTER = timedelta(seconds=5)
@@ -282,6 +283,7 @@ def _attempt(
 
 def cancel(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> Cancelled:
     """SCHEDULED or QUEUED → CANCELLED. What runs is asked to stop; whoever finishes it decides."""
+    reason = storable_text(reason, REASON_CHARACTERS)
     with transaction.atomic():
         limited = Execution.objects.with_ids(ids).open().filter(concurrency.is_limited())
         concurrency.lock(limited.values_list("job_id", flat=True))

@@ -21,6 +21,7 @@ from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
 MAX_PRIORITY = 9
+REASON_CHARACTERS = 200
 
 
 def choices(names: type[State] | type[Outcome] | type[Trigger]) -> list[tuple[str, str]]:
@@ -78,7 +79,9 @@ class Execution(models.Model):
     fire_time = models.DateTimeField(help_text="The instant the schedule named, or that was asked for.")
     trigger = models.CharField(max_length=16, choices=choices(Trigger))
     state = models.CharField(max_length=16, choices=choices(State), default=State.SCHEDULED)
-    reason = models.CharField(max_length=200, blank=True, help_text="Why it did not run, or why it waits.")
+    reason = models.CharField(
+        max_length=REASON_CHARACTERS, blank=True, help_text="Why it did not run, or why it waits."
+    )
 
     # What to run, as the job said at that time.
     task = models.CharField(max_length=255)
@@ -106,7 +109,7 @@ class Execution(models.Model):
     error = models.TextField(blank=True)
     cancel_requested_at = models.DateTimeField(null=True)
     handled_at = models.DateTimeField(null=True, help_text="When a person dealt with this dead letter.")
-    handled_note = models.CharField(max_length=200, blank=True)
+    handled_note = models.CharField(max_length=REASON_CHARACTERS, blank=True)
 
     # A stretch of fires that were skipped together is one row; its fire_time is that of the first.
     skipped_count = models.PositiveIntegerField(null=True)

@@ -13,8 +13,9 @@ from django.db import transaction
 
 from executions import lifecycle
 from executions.identity import new_execution_id
-from executions.models import Execution
+from executions.models import REASON_CHARACTERS, Execution
 from executions.states import FINAL, State, Trigger
+from executions.storable import storable_text
 
 
 def replay(
@@ -62,4 +63,4 @@ def _again(
 def settle(ids: Collection[uuid.UUID], *, note: str, now: datetime) -> int:
     """Mark dead letters as handled, with what was done about them."""
     dead = Execution.objects.with_ids(ids).filter(state=State.DEAD, handled_at=None)
-    return dead.update(handled_at=now, handled_note=note)
+    return dead.update(handled_at=now, handled_note=storable_text(note, REASON_CHARACTERS))

@@ -17,7 +17,8 @@ from django.db.models import Exists, F, OuterRef
 
 from executions import lifecycle
 from executions.clock import database_now
-from executions.models import Execution
+from executions.models import REASON_CHARACTERS, Execution
+from executions.storable import storable_text
 from jobs import targets
 from jobs.finding import find
 from jobs.misfires import passed_fires
@@ -99,10 +100,17 @@ def pause(
     with transaction.atomic():
         job, schedule = _hold(job)
         if schedule is not None and schedule.is_active:
-            _take_back(job, schedule, now=now, reason=f"paused: {reason}"[:200])
+            _take_back(job, schedule, now=now, reason=storable_text(f"paused: {reason}", REASON_CHARACTERS))
             schedule.is_active = False
             _advance(schedule)
-        _save(job, now=now, state=JobState.PAUSED, paused_reason=reason[:200], paused_by=by[:200], paused_until=until)
+        _save(
+            job,
+            now=now,
+            state=JobState.PAUSED,
+            paused_reason=storable_text(reason, REASON_CHARACTERS),
+            paused_by=storable_text(by, REASON_CHARACTERS),
+            paused_until=until,
+        )
         _keep_version(job, Specification.of(job, schedule), Change.PAUSED, by=by, through=through, now=now, note=reason)
     return job
 
@@ -224,7 +232,7 @@ def _settle_passed(job: Job, schedule: Schedule, *, now: datetime, reason: str) 
 
 def _why_not_planned(job: Job, done: str) -> str:
     if job.state == JobState.PAUSED:
-        return f"paused: {job.paused_reason}"[:200]
+        return storable_text(f"paused: {job.paused_reason}", REASON_CHARACTERS)
     return f"misfire: no beat could plan these in time, and then the job was {done}"
 
 
@@ -294,7 +302,7 @@ def _version(
         change=change,
         definition=said.as_json(),
         changed_at=now,
-        changed_by=by[:200],
+        changed_by=storable_text(by, REASON_CHARACTERS),
         through=through,
-        note=note[:200],
+        note=storable_text(note, REASON_CHARACTERS),
     )

@@ -96,6 +96,7 @@ def move(
     now: datetime | None = None,
 ) -> ByKey:
     """Let a delayed run come at another time."""
+    _check_key(run_key)
     job, now = find(job), now or database_now()
     moment = _moment(run_at, delay, now=now)
     with transaction.atomic():
@@ -110,12 +111,13 @@ def move(
 
 def cancel(job: Job | str, run_key: str, *, reason: str = "cancelled", now: datetime | None = None) -> ByKey:
     """Cancel a run by its key. One that runs already is asked to stop."""
+    _check_key(run_key)
     job, now = find(job), now or database_now()
     with transaction.atomic():
         execution_id = run_keys.holder(job.pk, run_key)
         if execution_id is None:
             return ByKey.UNKNOWN
-        cancelled = lifecycle.cancel([execution_id], reason=reason[:200], now=now)
+        cancelled = lifecycle.cancel([execution_id], reason=reason, now=now)
     return ByKey.DONE if cancelled.before_run else ByKey.ASKED_TO_STOP
 
 
@@ -135,14 +137,17 @@ def _row(job: Job, wanted: Wanted, *, now: datetime) -> Execution:
 
 
 def _check(wanted: Wanted) -> None:
-    key = wanted.run_key
-    if not isinstance(key, str) or len(key) > _KEY_CHARACTERS or not key.isprintable():
-        raise InvalidRun("run_key", f"A run key must be up to {_KEY_CHARACTERS} printable characters, not {key!r:.90}.")
+    _check_key(wanted.run_key)
     priority = wanted.priority
     if priority is not None and (type(priority) is not int or not 0 <= priority <= MAX_PRIORITY):
         raise InvalidRun("priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {priority!r}.")
     if wanted.args is not None or wanted.kwargs is not None:
         payloads.check(wanted.args or (), wanted.kwargs or {}, InvalidRun)
+
+
+def _check_key(key: str) -> None:
+    if not isinstance(key, str) or len(key) > _KEY_CHARACTERS or not key.isprintable():
+        raise InvalidRun("run_key", f"A run key must be up to {_KEY_CHARACTERS} printable characters, not {key!r:.90}.")
 
 
 def _moment(run_at: datetime | None, delay: timedelta | None, *, now: datetime) -> datetime:
