@@ -15,8 +15,9 @@ MAY_IMPORT = {
     "launcher": set(),
     "scheduler_project": {"executions", "jobs", "beat", "workers", "launcher"},
 }
-PURE = ["executions/states.py", "executions/retry.py", "executions/identity.py"]
-PURE += ["jobs/cron.py", "jobs/dst.py", "jobs/misfires.py", "jobs/recurrence.py", "jobs/refusals.py"]
+PURE = ["executions/states.py", "executions/outcomes.py", "executions/retry.py", "executions/identity.py"]
+PURE += ["jobs/recurrence.py", "jobs/cron.py", "jobs/refusals.py", "jobs/dst.py", "jobs/misfires.py"]
+PURE += ["jobs/wording.py", "jobs/day_wording.py", "jobs/series.py"]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.
 ALLOWED_NAMES = {ROOT / "launcher" / "services.py"}
