@@ -5,23 +5,33 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from executions.admin import ReadOnly
-from jobs.models import Job, Schedule
+from jobs.models import Job, JobVersion, Schedule
 
 
 class ScheduleInline(ReadOnly, admin.StackedInline):
     model = Schedule
 
 
+class VersionInline(ReadOnly, admin.TabularInline):
+    model = JobVersion
+    verbose_name_plural = "History"
+    fields = ["version", "change", "changed_at", "changed_by", "through", "note"]
+
+
 @admin.register(Job)
 class JobAdmin(ReadOnly, admin.ModelAdmin):
-    list_display = ["key", "state", "task", "schedule", "next_fire_at", "queue", "priority"]
+    list_display = ["key", "state", "task", "when", "next_fire_at", "queue", "priority"]
     list_filter = ["state", "queue"]
     search_fields = ["key"]
     ordering = ["key"]
-    inlines = [ScheduleInline]
+    inlines = [ScheduleInline, VersionInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         return super().get_queryset(request).select_related("schedule")
+
+    @admin.display(description="schedule")
+    def when(self, job: Job) -> str:
+        return job.schedule.in_words if hasattr(job, "schedule") else "only when asked"
 
     @admin.display(ordering="schedule__next_fire_at")
     def next_fire_at(self, job: Job) -> object:

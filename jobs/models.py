@@ -16,6 +16,7 @@ from executions.identity import new_execution_id
 from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY, Execution
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import Overlap, Trigger
+from jobs import wording
 from jobs.recurrence import Cron, Every, Once, Within, shared_cron
 
 SHARDS = 64
@@ -196,6 +197,16 @@ class Schedule(models.Model):
         if self.start_at is None and self.end_at is None:
             return self.pattern
         return Within(self.pattern, self.start_at, self.end_at)
+
+    @property
+    def in_words(self) -> str:
+        """A sentence for people, also when somebody broke the row behind our back."""
+        try:
+            words = wording.in_words(self.recurrence)
+        except ValueError as refused:
+            return f"cannot be read: {refused}"
+        times = "" if self.max_fires is None else f", {self.max_fires} times" if self.max_fires > 1 else ", one time"
+        return words + times
 
 
 class JobVersion(models.Model):

@@ -7,7 +7,8 @@ from django.test import Client
 
 from executions import lifecycle
 from executions.models import Execution
-from jobs.models import Job
+from jobs import definitions
+from jobs.models import Job, Schedule
 from jobs.recurrence import Cron
 from tests.making import a_job, claimed, planned
 
@@ -31,7 +32,7 @@ def test_each_list_opens(admin_client: Client, execution: Execution, page: str) 
 def test_the_job_list_shows_schedule_and_next_fire(admin_client: Client, execution: Execution) -> None:
     page = admin_client.get("/admin/onbeat_jobs/job/").content.decode()
     assert "billing.daily" in page
-    assert "0 3 * * * (America/Los_Angeles)" in page
+    assert "Every day at 03:00, Los Angeles" in page
     assert "2026-06-16 10:00:00" in page
 
 
@@ -67,3 +68,19 @@ def test_a_stranger_is_sent_to_the_login(client: Client) -> None:
     response = client.get("/admin/onbeat_jobs/job/")
     assert response.status_code == 302
     assert "/admin/login/" in response["Location"]
+
+
+def test_a_jobs_page_shows_its_history(admin_client: Client, noon: datetime) -> None:
+    job = a_job(now=noon, schedule=Cron("0 3 * * *"))
+    definitions.pause(job, reason="the bank is closed", by="ada", now=noon)
+    page = admin_client.get(f"/admin/onbeat_jobs/job/{job.pk}/change/").content.decode()
+    assert "the bank is closed" in page
+    assert "ada" in page
+
+
+def test_a_job_whose_schedule_cannot_be_read_does_not_break_the_list(admin_client: Client, noon: datetime) -> None:
+    job = a_job(now=noon, schedule=Cron("0 3 * * *"))
+    Schedule.objects.filter(job=job).update(timezone="Nowhere/Land")
+    page = admin_client.get("/admin/onbeat_jobs/job/")
+    assert page.status_code == 200
+    assert "cannot be read" in page.content.decode()
