@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import sys
 from typing import Any
 
 
@@ -53,4 +52,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -74,20 +74,19 @@ class Pattern:
     def matches_date(self, day: date) -> bool:
         if day not in self._dates:
             is_day = day.day in self.days or (self.has_last_day and (day + DAY).day == 1)
-            is_weekday = day.isoweekday() % 7 in self.weekdays or any(map(self._is_special(day), self.special_weekdays))
-            is_either = (is_day and is_weekday) if self.needs_both_days else (is_day or is_weekday)
-            self._dates[day] = is_either and day.month in self.months
+            is_weekday = day.isoweekday() % 7 in self.weekdays
+            is_weekday = is_weekday or any(is_special(day, item) for item in self.special_weekdays)
+            matches = (is_day and is_weekday) if self.needs_both_days else (is_day or is_weekday)
+            self._dates[day] = matches and day.month in self.months
         return self._dates[day]
 
-    @staticmethod
-    def _is_special(day: date):  # type: ignore[no-untyped-def]
-        def is_it(item: str) -> bool:
-            weekday, _, nth = item.partition("#")
-            if number(weekday.strip("l")) % 7 != day.isoweekday() % 7:
-                return False
-            return (day + 7 * DAY).month != day.month if "l" in item else (day.day + 6) // 7 == int(nth)
 
-        return is_it
+def is_special(day: date, item: str) -> bool:
+    """Whether a date is the nth or the last of its weekday in its month: `5#3`, `5l`, `l5`."""
+    weekday, _, nth = item.partition("#")
+    if number(weekday.strip("l")) % 7 != day.isoweekday() % 7:
+        return False
+    return (day.day + 6) // 7 == int(nth) if nth else (day + 7 * DAY).month != day.month
 
 
 @lru_cache(maxsize=1000)
