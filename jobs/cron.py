@@ -84,6 +84,9 @@ class Field:
         return len(self.values) == len(self.kind.all)
 
 
+_EVERY = {kind.name: Field(kind, "*", tuple(kind.all)) for kind in KINDS}  # most fields of most expressions
+
+
 @dataclass(frozen=True)
 class Fields:
     """A whole expression, read."""
@@ -122,7 +125,10 @@ def parse(expression: str, *, key: str = "") -> Fields:
             f"seconds first, not {len(texts)}.",
         )
     kinds = KINDS[6 - len(texts) :]
-    read = [_Reader(kind, expression, key).read(text.lower()) for kind, text in zip(kinds, texts, strict=True)]
+    read = [
+        _EVERY[kind.name] if text == "*" else _Reader(kind, expression, key).read(text.lower())
+        for kind, text in zip(kinds, texts, strict=True)
+    ]
     if len(read) == 5:
         read.insert(0, Field(SECOND, "", (0,)))
     fields = Fields(*read)

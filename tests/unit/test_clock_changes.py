@@ -52,6 +52,11 @@ def test_a_wildcard_passes_over_the_gap() -> None:
     ]
 
 
+@pytest.mark.parametrize("hour", [0, 11, 13, 23])
+def test_any_fixed_time_on_a_day_that_was_skipped_fires_right_after_it(hour: int) -> None:
+    assert fires(f"0 {hour} * * *", "Pacific/Apia", "2011-12-30 09:59:59", 1) == [utc("2011-12-30 10:00")]
+
+
 def test_a_fixed_time_on_a_day_that_was_skipped_fires_once_right_after_it() -> None:
     # Samoa went from the end of 29 December 2011 straight to 31 December.
     assert fires("0 9 * * *", "Pacific/Apia", "2011-12-29 00:00", 3) == [

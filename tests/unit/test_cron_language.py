@@ -168,6 +168,11 @@ def test_a_weekday_may_be_the_nth_or_the_last_of_its_month(text: str, expected: 
     assert field("weekday", text).values == ()
 
 
+def test_the_last_weekday_is_neither_the_fourth_nor_the_fifth() -> None:
+    assert [field("weekday", f"5#{nth}").nth for nth in range(1, 6)] == [((5, nth),) for nth in range(1, 6)]
+    assert all(field("weekday", "5L").nth != field("weekday", f"5#{nth}").nth for nth in range(1, 6))
+
+
 def test_an_nth_weekday_may_stand_beside_plain_ones() -> None:
     assert field("weekday", "1,5#3").nth == ((5, 3),)
     assert values("weekday", "1,5#3") == [1]
