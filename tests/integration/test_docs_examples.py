@@ -1,0 +1,73 @@
+"""The examples of the documentation are run as they stand; what a line says after "# →" is what comes out."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import current_app
+
+from jobs import targets
+from tests.unit.doc_pages import DOCS
+
+PAGES = sorted(DOCS.glob("how-to/*.md"))
+EXPECTATION = re.compile(r"^(?P<indent> *)(?P<expression>\S.*?)  # → (?P<expected>.+)$", re.MULTILINE)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _registered_tasks_stay_as_they_were() -> Iterator[None]:
+    before = targets.known_tasks()
+    yield
+    for name in targets.known_tasks() - before:
+        current_app.tasks.pop(name)
+
+
+def python_of(page: Path) -> str:
+    """The page with everything blanked that is not in a python block, so that lines keep their numbers."""
+    is_code = False
+    lines = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            is_code = line == "```python"
+            line = ""
+        lines.append(line if is_code else "")
+    return "\n".join(lines)
+
+
+def with_expectations(source: str) -> str:
+    """`x  # → 1` becomes a comparison. What has an arrow and is no such line is an error of the page."""
+    checked, count = EXPECTATION.subn(
+        lambda match: f"{match['indent']}_expect({match['expression']}, {match['expected']!r})", source
+    )
+    assert count == source.count("# →"), "an arrow stands where nothing is compared"
+    return checked
+
+
+class Expectations:
+    def __init__(self) -> None:
+        self.met = 0
+
+    def __call__(self, value: Any, expected: str) -> None:
+        assert expected in (str(value), repr(value)), f"the page says {expected}, and it is {value!r}"
+        self.met += 1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_examples_of_a_page_do_what_the_page_says(page: Path) -> None:
+    expect = Expectations()
+    source = python_of(page)
+    exec(compile(with_expectations(source), str(page), "exec"), {"__name__": page.stem, "_expect": expect})
+    # An expectation in an `except` that was never reached would say nothing.
+    assert expect.met == source.count("# →") > 0
+
+
+def test_the_page_on_jobs_is_among_them() -> None:
+    assert "define-and-run-jobs" in {page.stem for page in PAGES}
+
+
+def test_an_example_that_says_something_else_fails() -> None:
+    with pytest.raises(AssertionError, match="the page says 3, and it is 2"):
+        exec(with_expectations("1 + 1  # → 3"), {"_expect": Expectations()})
