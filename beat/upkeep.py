@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import OperationalError
 
 from beat.models import Beat
 from executions import events, lifecycle, partitions, run_keys
@@ -30,8 +31,7 @@ class Upkeep:
         definitions.complete_ended(now)
         run_keys.forget_ended(now)
         if self._partitions_made is None or now - self._partitions_made >= _MAKE_PARTITIONS_EVERY:
-            self._partitions_made = now
-            make_partitions_ahead(now)
+            self._partitions_made = now if make_partitions_ahead(now) else None
 
     def after_outage(self, now: datetime) -> None:
         """Workers could not reach the database either: their silence means nothing until they had time to speak."""
@@ -55,9 +55,14 @@ def forget_gone_beats(now: datetime) -> int:
     return gone
 
 
-def make_partitions_ahead(now: datetime) -> int:
-    """Have the tables of the coming months ready before the first fire asks for one."""
-    made = partitions.make_ahead(now)
+def make_partitions_ahead(now: datetime) -> bool:
+    """Have the tables of the coming months ready before the first fire asks for one. False: try again soon."""
+    try:
+        made = partitions.make_ahead(now)
+    except OperationalError as error:
+        # Somebody holds a lock on the table. There are months in hand, and an insert makes what it lacks.
+        events.warn("partitions could not be made ahead", error=type(error).__name__)
+        return False
     if made:
         events.emit("partitions are made ahead", months=",".join(map(str, made)))
-    return len(made)
+    return True

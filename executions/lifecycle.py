@@ -29,6 +29,8 @@ from executions.storable import storable_text
 LOOK_AGAIN_AFTER = timedelta(seconds=5)
 # What is due sooner than this may have been read by a beat already, and can no longer be moved.
 SETTLED = timedelta(seconds=1)
+# A message whose run is due later than this is from before it was moved. Generous, since clocks may lag.
+MOVED = timedelta(minutes=1)
 _LOST = "The worker vanished while it ran this attempt: no heartbeat."
 
 
@@ -57,10 +59,10 @@ def record_skipped(executions: Sequence[Execution], *, reason: str, now: datetim
 
 
 def mark_queued(executions: Iterable[Execution], *, now: datetime) -> int:
-    """SCHEDULED → QUEUED for what the broker has confirmed; what a worker has claimed meanwhile stays as it is."""
+    """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed or moved meanwhile stays as it is."""
     return sum(
         Execution.objects.with_ids(ids)
-        .scheduled()
+        .due(now)
         .filter(attempt=attempt)
         .update(state=State.QUEUED, queued_at=now, reason="")
         for attempt, ids in _by_attempt((execution.pk, execution.attempt) for execution in executions).items()
@@ -127,7 +129,7 @@ def unplan(job_id: int, *, reason: str, now: datetime) -> Unplanned:
 
 def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) -> Claim | Held | None:
     """SCHEDULED or QUEUED → RUNNING. None: the attempt is taken, over or no longer wanted."""
-    claimable = Execution.objects.with_id(execution_id).filter(attempt=attempt, state__in=CLAIMABLE)
+    claimable = Execution.objects.with_id(execution_id).filter(_is_wanted(now), attempt=attempt, state__in=CLAIMABLE)
     if _start(claimable.filter(~concurrency.is_limited()), worker=worker, now=now):
         return Claim(execution_id, attempt, worker, now)
     job_id = claimable.values_list("job_id", flat=True).first()
@@ -143,6 +145,11 @@ def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) 
             started = _start(claimable, worker=worker, now=now)
             return Claim(execution_id, attempt, worker, now, limited_job=job_id) if started else None
         return _hold_back(claimable, execution_id, attempt, limit, now=now)
+
+
+def _is_wanted(now: datetime) -> Q:
+    """Not a message from before its run was moved. The row is still in the outbox, and comes at its new time."""
+    return ~Q(state=State.SCHEDULED, available_at__gt=now + MOVED)
 
 
 def _start(claimable: ExecutionQuerySet, *, worker: str, now: datetime) -> int:
@@ -167,8 +174,17 @@ def _hold_back(
         skip([execution_id], reason=reason, now=now)
         return Held(State.SKIPPED, reason)
     if limit.overlap is Overlap.CANCEL_PREVIOUS:
-        _ask_to_stop(Execution.objects.filter(job_id=limit.job_id), now=now)
+        _ask_previous_to_stop(execution_id, limit, now=now)
     return Held(State.SCHEDULED, reason)
+
+
+def _ask_previous_to_stop(execution_id: uuid.UUID, limit: Limit, *, now: datetime) -> None:
+    """Ask the oldest to stop, one for this place; never one that came later, and none while one is stopping."""
+    running = Execution.objects.running().filter(job_id=limit.job_id)
+    if running.filter(cancel_requested_at__isnull=False).exists():
+        return
+    previous = running.filter(fire_time__lt=fire_time_of(execution_id)).order_by("fire_time")
+    _ask_to_stop(Execution.objects.with_ids(list(previous.values_list("pk", flat=True)[:1])), now=now)
 
 
 def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: datetime) -> int:

@@ -150,7 +150,7 @@ class Attempt(models.Model):
     execution = models.ForeignKey(
         Execution, on_delete=models.CASCADE, related_name="attempts", db_constraint=False, db_index=False
     )
-    fire_time = models.DateTimeField(help_text="Its execution's: both lie in the same partition.")
+    fire_time = models.DateTimeField(help_text="Its execution's, to the millisecond: both lie in one partition.")
     number = models.PositiveIntegerField()
     outcome = models.CharField(max_length=16, choices=choices(Outcome))
     worker = models.CharField(max_length=255)

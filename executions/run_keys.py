@@ -18,15 +18,11 @@ _LOOK_AGAIN_AFTER = timedelta(minutes=10)
 
 def take(job_id: int, wanted: Mapping[str, Execution]) -> dict[str, uuid.UUID]:
     """Give these keys to these new runs where they are free; returns whose each key is now. In a transaction."""
-    # In order: two that want the same keys wait for one another in a line, never in a ring.
-    RunKey.objects.bulk_create(
-        (
-            RunKey(job_id=job_id, key=key, execution_id=run.pk, look_at=run.available_at)
-            for key, run in sorted(wanted.items(), key=itemgetter(0))
-        ),
-        ignore_conflicts=True,
-    )
-    rows = list(RunKey.objects.filter(job_id=job_id, key__in=wanted).order_by("key").select_for_update())
+    rows: list[RunKey] = []
+    while missing := wanted.keys() - {row.key for row in rows}:
+        # Upkeep may remove a row between our insert, which found it there, and our lock: then insert again.
+        _insert(job_id, {key: wanted[key] for key in missing})
+        rows = list(RunKey.objects.filter(job_id=job_id, key__in=wanted).order_by("key").select_for_update())
     others = [row for row in rows if row.execution_id != wanted[row.key].pk]
     still_open = _open_among([row.execution_id for row in others])
     free = [row for row in others if row.execution_id not in still_open]
@@ -34,6 +30,17 @@ def take(job_id: int, wanted: Mapping[str, Execution]) -> dict[str, uuid.UUID]:
         row.execution_id, row.look_at = wanted[row.key].pk, wanted[row.key].available_at
     RunKey.objects.bulk_update(free, ["execution_id", "look_at"], batch_size=1000)
     return {row.key: row.execution_id for row in rows}
+
+
+def _insert(job_id: int, runs: Mapping[str, Execution]) -> None:
+    # In order: two that want the same keys wait for one another in a line, never in a ring.
+    RunKey.objects.bulk_create(
+        (
+            RunKey(job_id=job_id, key=key, execution_id=run.pk, look_at=run.available_at)
+            for key, run in sorted(runs.items(), key=itemgetter(0))
+        ),
+        ignore_conflicts=True,
+    )
 
 
 def holder(job_id: int, key: str) -> uuid.UUID | None:

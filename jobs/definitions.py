@@ -120,15 +120,18 @@ def resume(job: Job | str, *, by: str = "", through: str = "python", now: dateti
     now = now or database_now()
     with transaction.atomic():
         job, schedule = _hold(job)
-        if job.state != JobState.PAUSED:
-            return job
-        if schedule is not None:
-            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "resumed"))
-            schedule.is_active = True
-            _advance(schedule)
-        _save(job, now=now, state=JobState.ACTIVE, paused_reason="", paused_by="", paused_until=None)
-        _keep_version(job, Specification.of(job, schedule), Change.RESUMED, by=by, through=through, now=now)
+        if job.state == JobState.PAUSED:
+            _resume(job, schedule, by=by, through=through, now=now)
     return job
+
+
+def _resume(job: Job, schedule: Schedule | None, *, by: str, through: str, now: datetime) -> None:
+    if schedule is not None:
+        _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "resumed"))
+        schedule.is_active = True
+        _advance(schedule)
+    _save(job, now=now, state=JobState.ACTIVE, paused_reason="", paused_by="", paused_until=None)
+    _keep_version(job, Specification.of(job, schedule), Change.RESUMED, by=by, through=through, now=now)
 
 
 def archive(
@@ -152,10 +155,15 @@ def archive(
 
 def resume_due(now: datetime, *, limit: int = 100) -> int:
     """Resume jobs whose pause was set to end by now."""
-    due = list(Job.objects.pause_over(now).order_by("paused_until")[:limit])
-    for job in due:
-        resume(job, through="beat", now=now)
-    return len(due)
+    resumed = 0
+    for key in list(Job.objects.pause_over(now).order_by("paused_until").values_list("pk", flat=True)[:limit]):
+        with transaction.atomic():
+            # Somebody may have archived it, resumed it or paused it for longer since the list was read.
+            job = Job.objects.pause_over(now).select_for_update().filter(pk=key).first()
+            if job is not None:
+                _resume(*_hold(job), by="", through="beat", now=now)
+                resumed += 1
+    return resumed
 
 
 def complete_ended(now: datetime, *, limit: int = 1000) -> int:
@@ -166,7 +174,7 @@ def complete_ended(now: datetime, *, limit: int = 1000) -> int:
             Job.objects.out_of_fires()
             .exclude(still_open)
             .select_related("schedule")
-            .select_for_update(skip_locked=True, of=("self",))[:limit]
+            .select_for_update(skip_locked=True, of=("self", "schedule"))[:limit]
         )
         for job in ended:
             job.state, job.changed_at, job.version = JobState.COMPLETED, now, job.version + 1

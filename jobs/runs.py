@@ -57,7 +57,7 @@ class ByKey(StrEnum):
     """What became of a run that was named by its key."""
 
     DONE = "done"
-    ASKED_TO_STOP = "asked to stop"  # it runs, and its worker was told
+    ASKED_TO_STOP = "asked to stop"  # it runs, and the request is on its row
     TOO_LATE = "too late"  # it is about to run, or runs
     UNKNOWN = "unknown"  # no run of this key is open
 
@@ -118,7 +118,9 @@ def cancel(job: Job | str, run_key: str, *, reason: str = "cancelled", now: date
         if execution_id is None:
             return ByKey.UNKNOWN
         cancelled = lifecycle.cancel([execution_id], reason=reason, now=now)
-    return ByKey.DONE if cancelled.before_run else ByKey.ASKED_TO_STOP
+    if cancelled.before_run:
+        return ByKey.DONE
+    return ByKey.ASKED_TO_STOP if cancelled.asked_to_stop else ByKey.UNKNOWN  # it ended at this very moment
 
 
 def _row(job: Job, wanted: Wanted, *, now: datetime) -> Execution:

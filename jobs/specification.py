@@ -75,18 +75,18 @@ class Specification:
         known = [each.name for each in fields(self)]
         for name in changes:
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
-                raise InvalidDefinition(name, f"A job has no field {name!r}; {remedy}")
+                raise InvalidDefinition(name, f"A job has no field {name!r}; {_nearest_field(name, known)}")
         return replace(self, **changes)
 
     def normalised(self) -> "Specification":
         """With what follows from the other fields: `H` is spread by the key, and an overlap policy needs a limit."""
         most = self.max_concurrency
-        if most is None and self.overlap is not Overlap.ALLOW:
+        overlap = Overlap(self.overlap)
+        if most is None and overlap is not Overlap.ALLOW:
             most = 1
         return replace(
             self,
+            overlap=overlap,
             schedule=_spread(self.schedule, self.key),
             max_concurrency=most,
             args=tuple(self.args),
@@ -136,8 +136,14 @@ class Specification:
         _check_retry(self.retry)
         _check_labels(self)
         payloads.check(self.args, self.kwargs, InvalidDefinition)
-        if self.max_fires is not None and self.schedule is None:
-            raise InvalidDefinition("max_fires", "max_fires needs a schedule; a job without one runs only when asked.")
+        _check_policies(self)
+
+
+def _nearest_field(name: str, known: list[str]) -> str:
+    if name in {each.name for each in fields(RetryPolicy)}:
+        return f"it belongs to the retry policy: retry=RetryPolicy({name}=…)."
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
 
 
 def _spread(schedule: Cron | Every | Once | Within | None, key: str) -> Cron | Every | Once | Within | None:
@@ -174,7 +180,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "priority": (int, "a whole number"),
     "retry": (RetryPolicy, "a RetryPolicy"),
     "max_lost": (int, "a whole number"),
-    "overlap": (Overlap, f"one of {', '.join(Overlap)}"),
+    "overlap": (str, "text"),
     "max_concurrency": (int | None, "a whole number"),
     "max_fires": (int | None, "a whole number"),
     "misfire_grace_seconds": (int, "a whole number"),
@@ -224,6 +230,16 @@ def _check_numbers(said: Specification) -> None:
     _check_range("misfire_grace_seconds", said.misfire_grace_seconds, 0, _LARGEST)
 
 
+def _check_policies(said: Specification) -> None:
+    if said.overlap not in list(Overlap):
+        raise InvalidDefinition("overlap", f"overlap must be one of {', '.join(Overlap)}, not {said.overlap!r}.")
+    if said.schedule is not None:
+        return
+    for name, standard in (("max_fires", None), ("misfire_grace_seconds", DEFAULT_GRACE_SECONDS)):
+        if getattr(said, name) != standard:
+            raise InvalidDefinition(name, f"{name} needs a schedule; a job without one runs only when asked.")
+
+
 def _check_retry(retry: RetryPolicy) -> None:
     for name in ("max_attempts", "initial_seconds", "cap_seconds"):
         if type(getattr(retry, name)) is not int:
@@ -239,6 +255,8 @@ def _check_retry(retry: RetryPolicy) -> None:
     _check_range("retry.cap_seconds", retry.cap_seconds, 0, MOST_SECONDS)
     _check_range("retry.jitter", retry.jitter, 0, 1)
     for name in ("retry_on", "give_up_on"):
+        if not isinstance(getattr(retry, name), list | tuple):
+            raise InvalidDefinition(f"retry.{name}", f"retry.{name} must be a list of names of error classes.")
         for error in getattr(retry, name):
             if not isinstance(error, str) or not _ERROR_NAME.fullmatch(error):
                 raise InvalidDefinition(

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='attempt',
             name='fire_time',
-            field=models.DateTimeField(help_text="Its execution's: both lie in the same partition.", null=True),
+            field=models.DateTimeField(help_text="Its execution's, to the millisecond: both lie in one partition.", null=True),
         ),
         migrations.RunSQL(
             "DELETE FROM onbeat_attempt WHERE execution_id NOT IN (SELECT id FROM onbeat_execution)", migrations.RunSQL.noop
@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='attempt',
             name='fire_time',
-            field=models.DateTimeField(help_text="Its execution's: both lie in the same partition."),
+            field=models.DateTimeField(help_text="Its execution's, to the millisecond: both lie in one partition."),
         ),
         migrations.AddField(
             model_name='execution',
