@@ -4,6 +4,8 @@ import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
+from beat.lease import Leases
+from beat.planning import Planner
 from executions import lifecycle
 from executions.models import Execution
 from executions.outcomes import Claim
@@ -48,3 +50,16 @@ def claimed(execution: Execution, *, now: datetime, worker: str = "worker@here")
 
 def seconds(count: float) -> timedelta:
     return timedelta(seconds=count)
+
+
+def asked_for(job: Job, count: int, *, now: datetime) -> list[Execution]:
+    """SCHEDULED runs that somebody asked for, a second apart, the first one due now."""
+    rows = [job.new_execution(now + seconds(n), trigger=Trigger.DELAYED, now=now) for n in range(count)]
+    lifecycle.plan(rows)
+    return rows
+
+
+def a_planner(name: str = "me", *, batch_size: int = 100) -> Planner:
+    """One without leases: the database alone has to be right."""
+    alone = Leases(url="", prefix="", holder=name, life=seconds(10))
+    return Planner(alone, look_ahead=seconds(5), batch_size=batch_size)
