@@ -22,7 +22,7 @@ from executions.identity import fire_time_of
 from executions.models import REASON_CHARACTERS, Attempt, Execution, ExecutionQuerySet
 from executions.outcomes import Cancelled, Claim, Finish, Held, Rescued, Unplanned
 from executions.retry import RetryPolicy, may_try_again, spread_of
-from executions.states import CLAIMABLE, Outcome, Overlap, State, Trigger
+from executions.states import CLAIMABLE, FIRE_TRIGGERS, Outcome, Overlap, State, Trigger
 from executions.storable import storable_text
 
 # Held rows look again by themselves after this long, whoever forgot to wake them.
@@ -59,7 +59,10 @@ def record_skipped(executions: Sequence[Execution], *, reason: str, now: datetim
 
 
 def mark_queued(executions: Iterable[Execution], *, now: datetime) -> int:
-    """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed or moved meanwhile stays as it is."""
+    """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed meanwhile stays as it is.
+
+    `now` is when they were read as due. What is due later was moved or held back meanwhile: its message is nothing now.
+    """
     return sum(
         Execution.objects.with_ids(ids)
         .due(now)
@@ -99,10 +102,13 @@ def skip(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> int:
 
 
 def revive(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> int:
-    """SKIPPED → SCHEDULED, for a backfill: a fire that was left out runs after all. Not for a row of many fires."""
+    """SKIPPED → SCHEDULED, for a backfill: a fire that was left out runs after all. Not for a row of many fires.
+
+    Nor for what somebody asked for: its key may be another run's by now, and its instant a fire's. It is replayed.
+    """
     return (
         Execution.objects.with_ids(ids)
-        .filter(state=State.SKIPPED, skipped_until=None)
+        .filter(state=State.SKIPPED, skipped_until=None, trigger__in=FIRE_TRIGGERS)
         .update(state=State.SCHEDULED, trigger=Trigger.BACKFILL, reason=reason, available_at=now, finished_at=None)
     )
 
