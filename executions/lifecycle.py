@@ -31,6 +31,7 @@ LOOK_AGAIN_AFTER = timedelta(seconds=5)
 SETTLED = timedelta(seconds=1)
 # A message whose run is due later than this is from before it was moved. Generous, since clocks may lag.
 MOVED = timedelta(minutes=1)
+_CANCELLED = "cancelled while it ran"
 _LOST = "The worker vanished while it ran this attempt: no heartbeat."
 
 
@@ -143,14 +144,16 @@ def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) 
         return None
     with transaction.atomic():
         concurrency.lock([job_id])
-        facts = claimable.values_list("job__max_concurrency", "job__overlap").first()
+        facts = claimable.values_list("job__max_concurrency", "job__overlap", "is_waiting").first()
         if facts is None:
             return None
         limit = Limit(job_id, facts[0], Overlap(facts[1]))
         if limit.has_room():
             started = _start(claimable, worker=worker, now=now)
             return Claim(execution_id, attempt, worker, now, limited_job=job_id) if started else None
-        return _hold_back(claimable, execution_id, attempt, limit, now=now)
+        # A later attempt is work that has begun, and who waits was promised a turn: they wait, whatever the policy.
+        may_skip = attempt == 1 and not facts[2]
+        return _hold_back(claimable, execution_id, limit, may_skip=may_skip, now=now)
 
 
 def _is_wanted(now: datetime) -> Q:
@@ -165,7 +168,7 @@ def _start(claimable: ExecutionQuerySet, *, worker: str, now: datetime) -> int:
 
 
 def _hold_back(
-    claimable: ExecutionQuerySet, execution_id: uuid.UUID, attempt: int, limit: Limit, *, now: datetime
+    claimable: ExecutionQuerySet, execution_id: uuid.UUID, limit: Limit, *, may_skip: bool, now: datetime
 ) -> Held | None:
     """There is no room: wait for it, or not, as the job's overlap policy says."""
     reason = f"waits: {limit.most} of this job may run at once"
@@ -173,8 +176,7 @@ def _hold_back(
     if not rows:
         return None
     others_wait = Execution.objects.waiting().filter(job_id=limit.job_id).exclude(pk=execution_id).exists()
-    # A later attempt is work that has begun: it waits, whatever the policy.
-    if attempt == 1 and (limit.overlap is Overlap.SKIP or (limit.overlap is Overlap.QUEUE and others_wait)):
+    if may_skip and (limit.overlap is Overlap.SKIP or (limit.overlap is Overlap.QUEUE and others_wait)):
         why = "another one waits already" if limit.overlap is Overlap.QUEUE else "the previous one still ran"
         reason = f"overlap {limit.overlap}: {why}"
         skip([execution_id], reason=reason, now=now)
@@ -261,7 +263,7 @@ def stop(claim: Claim, *, now: datetime, error: str = "", outcome: Outcome = Out
         only=Q(cancel_requested_at__isnull=False),
         state=State.CANCELLED,
         finished_at=now,
-        reason="cancelled while it ran",
+        reason=_CANCELLED,
     )
     return Finish.CANCELLED if ended else Finish.REFUSED
 
@@ -323,8 +325,8 @@ def cancel(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> Cancell
         )
         _ask_to_stop(Execution.objects.with_ids(running), now=now)
         # One that was woken for a free place does not take it now: another waiter may.
-        for job_id in sorted({job_id for _, _, job_id, was_waiting in rows if was_waiting}):
-            wake(job_id, now=now)
+        for job_id, count in Counter(job_id for _, _, job_id, was_waiting in rows if was_waiting).items():
+            wake(job_id, now=now, count=count)
     return Cancelled(waiting, running)
 
 
@@ -351,8 +353,8 @@ def rescue(*, silent_since: datetime, now: datetime, limit: int = 1000) -> list[
         # higher attempt.
         lost = list(silent.with_ids(ids).select_for_update(skip_locked=True))
         ends = {execution: _end_of_lost(execution) for execution in lost}
-        for state in (State.CANCELLED, State.DEAD):
-            _running(ends, state).update(state=state, lost=F("lost") + 1, finished_at=now, error=_LOST)
+        for state, reason in ((State.CANCELLED, _CANCELLED), (State.DEAD, "")):
+            _running(ends, state).update(state=state, reason=reason, lost=F("lost") + 1, finished_at=now, error=_LOST)
         _running(ends, State.SCHEDULED).update(
             state=State.SCHEDULED,
             attempt=F("attempt") + 1,

@@ -9,6 +9,7 @@ import pytest
 
 from executions import lifecycle
 from executions.models import Execution
+from executions.outcomes import Held
 from executions.states import FIRE_TRIGGERS, OPEN, TRANSITIONS, Outcome, Overlap, State, Trigger
 from jobs import definitions, runs
 from jobs.models import OPEN_STATES, Job, JobState, Schedule
@@ -129,12 +130,12 @@ def test_a_run_without_room_becomes_what_the_policy_says(policy: Overlap, noon: 
     fires = [planned(job, noon + timedelta(seconds=second)) for second in range(3)]
     claimed(fires[0], now=noon)
     for fire in fires[1:]:
-        assert isinstance(lifecycle.claim(fire.pk, 1, worker="w", now=noon), lifecycle.Held)
+        assert isinstance(lifecycle.claim(fire.pk, 1, worker="w", now=noon), Held)
     rows = {row.pk: row for row in Execution.objects.all()}
     ends = [rows[fire.pk].state for fire in fires[1:]]
     left_out = [rows[fire.pk].reason for fire in fires[1:] if rows[fire.pk].state == State.SKIPPED]
     assert all(reason.removeprefix(f"overlap {policy}: ") in says for reason in left_out)
-    assert (rows[fires[0].pk].cancel_requested_at is not None) is ("are asked to stop" in says)
+    assert (rows[fires[0].pk].cancel_requested_at is not None) is ("is asked to stop" in says)
     expected = {"It is SKIPPED": [State.SKIPPED] * 2, "One waits": [State.SCHEDULED, State.SKIPPED]}
     assert ends == next((end for words, end in expected.items() if says.startswith(words)), [State.SCHEDULED] * 2)
 
