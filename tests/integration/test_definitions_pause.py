@@ -52,14 +52,6 @@ def test_a_pause_that_would_have_ended_already_is_refused(wait: timedelta, noon:
     assert everything() == before
 
 
-@pytest.mark.parametrize("until", ["tomorrow", 5, datetime(2030, 1, 1).date(), datetime(2030, 1, 1)])  # noqa: DTZ001
-def test_an_end_of_the_pause_that_is_no_moment_is_refused(until: Any, noon: datetime) -> None:
-    job = a_job(now=noon)
-    with pytest.raises(InvalidDefinition) as refusal:
-        definitions.pause(job, reason="x", until=until, now=noon)
-    assert refusal.value.field == "until"
-
-
 def test_a_pause_takes_back_what_was_planned_and_nothing_is_planned_meanwhile(noon: datetime) -> None:
     job = a_job(now=noon, schedule=Every(1, noon))
     assert plan(noon) == 5

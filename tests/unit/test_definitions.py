@@ -10,8 +10,10 @@ import pytest
 
 from executions.queues import DEAD_LETTERS
 from executions.retry import RetryPolicy
+from executions.states import Overlap
 from jobs.definitions import InvalidDefinition, create
 from jobs.recurrence import Cron, Once
+from jobs.specification import Specification
 
 
 def refusal_of(now: datetime, **given: Any) -> InvalidDefinition:
@@ -217,3 +219,94 @@ def test_a_value_of_another_type_is_refused(field: str, value: object, sentence:
 def test_an_object_that_a_message_would_turn_into_something_else_is_refused(value: object, noon: datetime) -> None:
     assert refusal_of(noon, args=[value]).field == "args"
     assert "__type__ and __value__" in str(refusal_of(noon, kwargs={"value": value}))
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "sentence"),
+    [
+        ({"max_attempts": 2.5}, "max_attempts", "retry.max_attempts must be a whole number, not 2.5."),
+        ({"max_attempts": True}, "max_attempts", "retry.max_attempts must be a whole number, not True."),
+        ({"initial_seconds": -1}, "initial_seconds", "retry.initial_seconds must be 0 to 2592000, not -1."),
+        ({"initial_seconds": "5"}, "initial_seconds", "retry.initial_seconds must be a whole number, not '5'."),
+        ({"cap_seconds": 2592001}, "cap_seconds", "retry.cap_seconds must be 0 to 2592000, not 2592001."),
+        ({"cap_seconds": None}, "cap_seconds", "retry.cap_seconds must be a whole number, not None."),
+        ({"jitter": 1.5}, "jitter", "retry.jitter must be 0 to 1, not 1.5."),
+        ({"jitter": float("nan")}, "jitter", "retry.jitter must be 0 to 1, not nan."),
+        ({"jitter": "0.5"}, "jitter", "jitter must be a number from 0 to 1, not '0.5'."),
+        ({"backoff": "NEVER"}, "backoff", "backoff must be one of EXPONENTIAL, LINEAR, FIXED, not 'NEVER'."),
+        ({"retry_on": ("a b",)}, "retry_on", "retry_on must name error classes, such as 'ValueError', not 'a b'."),
+        ({"give_up_on": (5,)}, "give_up_on", "give_up_on must name error classes, such as 'ValueError', not 5."),
+    ],
+    ids=str,
+)
+def test_a_retry_policy_that_cannot_work_is_refused_by_its_field(
+    given: dict[str, Any], field: str, sentence: str, noon: datetime
+) -> None:
+    refusal = refusal_of(noon, retry=RetryPolicy(**given))
+    assert (refusal.field, str(refusal)) == (f"retry.{field}", sentence)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "limits"),
+    [
+        ("max_lost", 0, "1 to 10000"),
+        ("max_lost", 10_001, "1 to 10000"),
+        ("max_concurrency", 0, "1 to 10000"),
+        ("max_concurrency", -1, "1 to 10000"),
+        ("max_fires", 0, "1 to 2147483647"),
+        ("max_fires", 2**31, "1 to 2147483647"),
+        ("misfire_grace_seconds", -1, "0 to 2147483647"),
+        ("misfire_grace_seconds", 2**31, "0 to 2147483647"),
+    ],
+)
+def test_a_number_outside_its_limits_is_refused_with_them(field: str, value: int, limits: str, noon: datetime) -> None:
+    refusal = refusal_of(noon, **{field: value})
+    assert (refusal.field, str(refusal)) == (field, f"{field} must be {limits}, not {value}.")
+
+
+@pytest.mark.parametrize("owner", ["x" * 201, "a\nb", "a\0b", "a\ud800"], ids=ascii)
+def test_an_owner_that_cannot_be_shown_is_refused(owner: str, noon: datetime) -> None:
+    refusal = refusal_of(noon, owner=owner)
+    assert refusal.field == "owner"
+    assert "up to 200 printable characters" in str(refusal)
+
+
+@pytest.mark.parametrize("tag", ["", "a b", "-a", "x" * 51, "a\n", 5, None, ["a"]], ids=ascii)
+def test_a_tag_that_cannot_be_a_filter_is_refused(tag: object, noon: datetime) -> None:
+    refusal = refusal_of(noon, tags=["fine", tag])
+    assert refusal.field == "tags"
+    assert str(refusal).startswith(f"The tag {tag!r} must be 1 to 50 letters, digits and . _ : @ / -")
+
+
+def test_more_than_20_tags_are_refused(noon: datetime) -> None:
+    refusal = refusal_of(noon, tags=[f"t{number}" for number in range(21)])
+    assert (refusal.field, str(refusal)) == ("tags", "A job may have 20 tags, not 21.")
+
+
+def test_a_number_of_fires_needs_a_schedule(noon: datetime) -> None:
+    assert refusal_of(noon, max_fires=3).field == "max_fires"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"retry": RetryPolicy(initial_seconds=0, cap_seconds=0, jitter=0)},
+        {"retry": RetryPolicy(initial_seconds=2592000, cap_seconds=2592000, jitter=1)},
+        {"retry": RetryPolicy(retry_on=("ValueError", "my.app.Broken"), give_up_on=("KeyError",))},
+        {"max_lost": 1, "max_concurrency": 1, "max_fires": 1, "misfire_grace_seconds": 0},
+        {"max_lost": 10_000, "max_concurrency": 10_000, "max_fires": 2**31 - 1, "misfire_grace_seconds": 2**31 - 1},
+        {"owner": "x" * 200, "tags": ["x" * 50] * 20},
+        {"owner": "Zoë’s team ✓", "tags": []},
+        *({"overlap": overlap} for overlap in Overlap),
+    ],
+)
+def test_a_policy_or_label_at_its_limit_is_not_what_is_refused(given: dict[str, Any], noon: datetime) -> None:
+    assert refusal_of(noon, schedule=Once(noon), **given).field == "schedule"
+
+
+@pytest.mark.parametrize("overlap", [Overlap.SKIP, Overlap.QUEUE, Overlap.CANCEL_PREVIOUS])
+def test_an_overlap_policy_without_a_limit_means_one_at_a_time(overlap: Overlap) -> None:
+    said = Specification(key="k", task="t", overlap=overlap)
+    assert said.normalised().max_concurrency == 1
+    assert Specification(key="k", task="t", overlap=overlap, max_concurrency=4).normalised().max_concurrency == 4
+    assert Specification(key="k", task="t").normalised().max_concurrency is None
