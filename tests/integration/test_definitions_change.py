@@ -208,6 +208,7 @@ def test_a_new_payload_reaches_a_fire_that_was_planned_already_and_it_fires_once
 def test_several_planned_fires_are_all_planned_again_from_the_earliest(noon: datetime) -> None:
     job = a_job(now=noon, schedule=Every(1, noon), max_fires=10)
     assert plan(noon) == 5
+    lifecycle.mark_queued(rows.of(job)[:2], now=noon + seconds(2))
     definitions.change(job, version=1, kwargs={"a": 1}, now=noon + seconds(2.5))
     assert schedule_of(job).next_fire_at == noon + seconds(3)
     assert plan(noon + seconds(2.5)) == 5

@@ -141,6 +141,7 @@ def test_skipped_fires_do_not_count(noon: datetime) -> None:
     plan(noon + timedelta(hours=4, seconds=30))  # the beat was down: two fires run, the others are one row
     assert len(rows.of(job, state=State.SCHEDULED)) == 2
     assert schedule_of(job).fires_left == 1
+    lifecycle.mark_queued(rows.of(job, state=State.SCHEDULED), now=noon)
     definitions.pause(job, reason="quiet", now=noon + timedelta(hours=4, seconds=30))
     definitions.resume(job, now=noon + timedelta(hours=5, seconds=30))
     assert schedule_of(job).fires_left == 1

@@ -76,12 +76,14 @@ def test_a_version_holds_the_whole_definition_as_it_was(noon: datetime) -> None:
             "expression": "0 3 * * *",
             "timezone": "Europe/Berlin",
             "anchor_at": None,
-            "start_at": "2026-06-15T12:00:00Z",
-            "end_at": "2026-06-24T12:00:00Z",
+            "start_at": first["schedule"]["start_at"],
+            "end_at": first["schedule"]["end_at"],
             "max_fires": 5,
             "misfire_grace_seconds": 6,
         },
     }
+    assert datetime.fromisoformat(first["schedule"]["start_at"]) == noon
+    assert datetime.fromisoformat(first["schedule"]["end_at"]) == noon + timedelta(days=9)
     assert second == {**first, "args": [2], "schedule": None}
 
 

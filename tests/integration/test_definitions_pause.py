@@ -203,16 +203,17 @@ def test_a_job_that_is_archived_at_that_moment_does_not_keep_the_others_paused(
 
 
 def test_a_pause_that_was_prolonged_at_that_moment_goes_on(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = paused(noon, until=noon + minutes(1))
+    first, second = (paused(noon, until=noon + minutes(number)) for number in (1, 2))
     resume = definitions.resume
 
-    def prolong_first(one: Job, **given: Any) -> Job:
-        definitions.pause(one, reason="longer", until=noon + minutes(99), now=noon + minutes(1))
-        return resume(one, **given)
+    def prolong_another_first(job: Job, **given: Any) -> Job:
+        if job.pk == first.pk:
+            definitions.pause(second, reason="longer", until=noon + minutes(99), now=noon + minutes(1))
+        return resume(job, **given)
 
-    monkeypatch.setattr(definitions, "resume", prolong_first)
-    definitions.resume_due(noon + minutes(1))
-    assert Job.objects.get(pk=job.pk).state == JobState.PAUSED
+    monkeypatch.setattr(definitions, "resume", prolong_another_first)
+    definitions.resume_due(noon + minutes(9))
+    assert Job.objects.get(pk=second.pk).state == JobState.PAUSED
 
 
 def broken(job: Job) -> Job:
@@ -228,15 +229,18 @@ def test_a_schedule_broken_behind_our_back_does_not_stop_the_duties_of_the_beat(
     assert Job.objects.get(pk=fine.pk).state == JobState.ACTIVE
 
 
-def test_a_job_with_a_schedule_broken_behind_our_back_can_be_archived_or_given_another(noon: datetime) -> None:
-    ended, mended = (
-        broken(a_job(now=noon, schedule=every_minute(noon))),
-        broken(a_job(now=noon, schedule=every_minute(noon))),
-    )
-    definitions.archive(ended, now=noon)
-    definitions.change(mended, version=1, schedule=Cron("0 3 * * *"), now=noon)
-    assert plan(noon + minutes(5)) == 0
-    assert schedule_of(mended).next_fire_at == noon + timedelta(hours=15)
+@pytest.mark.parametrize("late", [0, 5], ids=["before its fire", "after its fire"])
+def test_a_job_with_a_schedule_broken_behind_our_back_can_be_archived(late: int, noon: datetime) -> None:
+    job = broken(a_job(now=noon, schedule=every_minute(noon)))
+    definitions.archive(job, now=noon + minutes(late))
+    assert plan(noon + minutes(9)) == 0
+
+
+@pytest.mark.parametrize("late", [0, 5], ids=["before its fire", "after its fire"])
+def test_a_job_with_a_schedule_broken_behind_our_back_can_be_given_another(late: int, noon: datetime) -> None:
+    job = broken(a_job(now=noon, schedule=every_minute(noon)))
+    definitions.change(job, version=1, schedule=Cron("0 3 * * *"), now=noon + minutes(late))
+    assert schedule_of(job).next_fire_at == noon + timedelta(hours=15)
 
 
 # ── Asked-for runs ───────────────────────────────────────────────────────────────────────────────────────────────
