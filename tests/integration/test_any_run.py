@@ -19,7 +19,7 @@ from jobs.refusals import Refused
 from tests.anything import ANYTHING
 from tests.making import a_job
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.embedded, pytest.mark.django_db]  # nothing of it reaches the database: once is enough
 FIELDS = [field.name for field in fields(runs.Wanted)]
 
 
