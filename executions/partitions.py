@@ -146,6 +146,9 @@ def _drop(month: Month) -> str:
         # A lock that does not come soon would make everybody wait behind it: rather come again.
         cursor.execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        cursor.execute("SELECT to_regclass(%s)", [execution])
+        if cursor.fetchone() == (None,):
+            return ""  # another beat has just dropped it
         cursor.execute(f"LOCK TABLE {execution} IN SHARE ROW EXCLUSIVE MODE")  # nobody writes while it is looked at
         cursor.execute(
             f"SELECT count(*) FILTER (WHERE state = ANY(%s)), "

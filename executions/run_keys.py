@@ -18,33 +18,37 @@ _LOOK_AGAIN_AFTER = timedelta(minutes=10)
 
 def take(job_id: int, wanted: Mapping[str, Execution]) -> dict[str, uuid.UUID]:
     """Give these keys to these new runs where they are free; returns whose each key is now. In a transaction."""
-    rows: list[RunKey] = []
-    while missing := wanted.keys() - {row.key for row in rows}:
-        # Upkeep may remove a row between our insert, which found it there, and our lock: then insert again.
-        _insert(job_id, {key: wanted[key] for key in missing})
-        rows = list(RunKey.objects.filter(job_id=job_id, key__in=wanted).order_by("key").select_for_update())
+    # In order: two that want the same keys wait for one another in a line, never in a ring.
+    RunKey.objects.bulk_create(
+        (
+            RunKey(job_id=job_id, key=key, execution_id=run.pk, look_at=run.available_at)
+            for key, run in sorted(wanted.items(), key=itemgetter(0))
+        ),
+        # An update that changes nothing holds the rows that are there: upkeep cannot forget them meanwhile.
+        update_conflicts=True,
+        unique_fields=["job", "key"],
+        update_fields=["key"],
+    )
+    rows = list(RunKey.objects.filter(job_id=job_id, key__in=wanted).order_by("key"))
     others = [row for row in rows if row.execution_id != wanted[row.key].pk]
     still_open = _open_among([row.execution_id for row in others])
     free = [row for row in others if row.execution_id not in still_open]
     for row in free:
         row.execution_id, row.look_at = wanted[row.key].pk, wanted[row.key].available_at
-    RunKey.objects.bulk_update(free, ["execution_id", "look_at"], batch_size=1000)
+    if free:
+        RunKey.objects.bulk_create(
+            (RunKey(job_id=job_id, key=row.key, execution_id=row.execution_id, look_at=row.look_at) for row in free),
+            update_conflicts=True,
+            unique_fields=["job", "key"],
+            update_fields=["execution_id", "look_at"],
+        )
     return {row.key: row.execution_id for row in rows}
-
-
-def _insert(job_id: int, runs: Mapping[str, Execution]) -> None:
-    # In order: two that want the same keys wait for one another in a line, never in a ring.
-    RunKey.objects.bulk_create(
-        (
-            RunKey(job_id=job_id, key=key, execution_id=run.pk, look_at=run.available_at)
-            for key, run in sorted(runs.items(), key=itemgetter(0))
-        ),
-        ignore_conflicts=True,
-    )
 
 
 def holder(job_id: int, key: str) -> uuid.UUID | None:
     """The run that goes by this key and is not over. In a transaction: nobody else takes the key meanwhile."""
+    if not key.isprintable():
+        return None  # no run has such a key, and no database could be asked for it
     row = RunKey.objects.filter(job_id=job_id, key=key).select_for_update().first()
     return row.execution_id if row is not None and _open_among([row.execution_id]) else None
 

@@ -9,23 +9,24 @@ Apps may call these within `transaction.atomic()`: they commit with the app's ow
 tests; left out, it is the database's time.
 """
 
+import secrets
 from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef
 
-from executions import lifecycle
+from executions import events, lifecycle
 from executions.clock import database_now
 from executions.models import REASON_CHARACTERS, Execution
-from executions.storable import storable_text
+from executions.storable import in_a_line, storable_text
 from jobs import targets
 from jobs.finding import find
 from jobs.misfires import passed_fires
 from jobs.models import OPEN_STATES, Change, Job, JobState, JobVersion, Schedule, shard_of
 from jobs.recurrence import Recurrence
 from jobs.refusals import InvalidDefinition, StaleVersion
-from jobs.specification import Specification, check_moment
+from jobs.specification import Specification, check_moment, stored_definition
 
 
 def create(
@@ -48,9 +49,8 @@ def create(
     try:
         with transaction.atomic():
             job = Job.objects.create(key=key, created_at=now, changed_at=now, **said.job_columns())
-            if said.schedule is not None:
-                _make_schedule(job, said, first_fire)
-            _keep_version(job, said, Change.CREATED, by=by, through=through, now=now)
+            schedule = _make_schedule(job, said, first_fire) if said.schedule is not None else None
+            _keep_version(job, schedule, Change.CREATED, by=by, through=through, now=now)
     except IntegrityError:
         raise InvalidDefinition("key", f"There is a job {key!r} already; choose another key.") from None
     return job
@@ -72,16 +72,16 @@ def change(
         job, schedule = _hold(job)
         if job.version != version:
             raise StaleVersion(key=job.key, read=version, current=job.version)
-        before = Specification.of(job, schedule)
+        before = Specification.of(job, None if "schedule" in fields and _is_unreadable(schedule) else schedule)
         after = _changed(job, before, fields, task_lives_elsewhere=task_lives_elsewhere)
-        if after == before:
+        if after.is_same_as(before):
             return job
         if schedule is not None:
             _take_back(job, schedule, now=now, reason="the job was changed before this was published")
             _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "changed"))
-        _reschedule(job, schedule, before, after, now=now)
+        schedule = _reschedule(job, schedule, before, after, now=now)
         _save(job, now=now, **after.job_columns())
-        _keep_version(job, after, Change.CHANGED, by=by, through=through, now=now)
+        _keep_version(job, schedule, Change.CHANGED, by=by, through=through, now=now)
     return job
 
 
@@ -97,21 +97,16 @@ def pause(
     """Fire no more until resumed, or until a moment. Runs that were asked for, retries and waiting rows still run."""
     now = now or database_now()
     check_moment("until", until, now=now)
+    reason, by = (storable_text(text, REASON_CHARACTERS) for text in (reason, by))
     with transaction.atomic():
         job, schedule = _hold(job)
         if schedule is not None and schedule.is_active:
             _take_back(job, schedule, now=now, reason=storable_text(f"paused: {reason}", REASON_CHARACTERS))
+            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "paused"))
             schedule.is_active = False
             _advance(schedule)
-        _save(
-            job,
-            now=now,
-            state=JobState.PAUSED,
-            paused_reason=storable_text(reason, REASON_CHARACTERS),
-            paused_by=storable_text(by, REASON_CHARACTERS),
-            paused_until=until,
-        )
-        _keep_version(job, Specification.of(job, schedule), Change.PAUSED, by=by, through=through, now=now, note=reason)
+        _save(job, now=now, state=JobState.PAUSED, paused_reason=reason, paused_by=by, paused_until=until)
+        _keep_version(job, schedule, Change.PAUSED, by=by, through=through, now=now, note=reason)
     return job
 
 
@@ -120,18 +115,20 @@ def resume(job: Job | str, *, by: str = "", through: str = "python", now: dateti
     now = now or database_now()
     with transaction.atomic():
         job, schedule = _hold(job)
-        if job.state == JobState.PAUSED:
-            _resume(job, schedule, by=by, through=through, now=now)
+        if job.state != JobState.PAUSED:
+            return job
+        if schedule is not None:
+            if _is_unreadable(schedule):
+                raise InvalidDefinition(
+                    "schedule",
+                    f"The schedule {str(schedule)!r} of {job.key!r} cannot be read; give the job another one.",
+                )
+            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "resumed"))
+            schedule.is_active = True
+            _advance(schedule)
+        _save(job, now=now, state=JobState.ACTIVE, paused_reason="", paused_by="", paused_until=None)
+        _keep_version(job, schedule, Change.RESUMED, by=by, through=through, now=now)
     return job
-
-
-def _resume(job: Job, schedule: Schedule | None, *, by: str, through: str, now: datetime) -> None:
-    if schedule is not None:
-        _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "resumed"))
-        schedule.is_active = True
-        _advance(schedule)
-    _save(job, now=now, state=JobState.ACTIVE, paused_reason="", paused_by="", paused_until=None)
-    _keep_version(job, Specification.of(job, schedule), Change.RESUMED, by=by, through=through, now=now)
 
 
 def archive(
@@ -147,23 +144,29 @@ def archive(
             schedule.is_active, schedule.next_fire_at = False, None
             _advance(schedule)
         _save(job, now=now, state=JobState.ARCHIVED, paused_until=None)
-        _keep_version(
-            job, Specification.of(job, schedule), Change.ARCHIVED, by=by, through=through, now=now, note=reason
-        )
+        _keep_version(job, schedule, Change.ARCHIVED, by=by, through=through, now=now, note=reason)
     return job
 
 
 def resume_due(now: datetime, *, limit: int = 100) -> int:
     """Resume jobs whose pause was set to end by now."""
-    resumed = 0
-    for key in list(Job.objects.pause_over(now).order_by("paused_until").values_list("pk", flat=True)[:limit]):
-        with transaction.atomic():
-            # Somebody may have archived it, resumed it or paused it for longer since the list was read.
-            job = Job.objects.pause_over(now).select_for_update().filter(pk=key).first()
-            if job is not None:
-                _resume(*_hold(job), by="", through="beat", now=now)
-                resumed += 1
-    return resumed
+    due = list(Job.objects.pause_over(now).order_by("paused_until").values_list("pk", flat=True)[:limit])
+    return sum(_resume_if_due(pk, now=now) for pk in due)
+
+
+def _resume_if_due(pk: int, *, now: datetime) -> bool:
+    """One of them, as it is by now: somebody may have ended or prolonged the pause meanwhile."""
+    with transaction.atomic():
+        job = Job.objects.pause_over(now).select_for_update().filter(pk=pk).first()
+        if job is None:
+            return False
+        try:
+            resume(job, through="beat", now=now)
+        except InvalidDefinition as error:
+            # Broken behind our back (by SQL, by a zone that is gone): it must not stop the others.
+            events.warn("a pause cannot end: the schedule cannot be read", job=job.key, error=in_a_line(error))
+            return False
+    return True
 
 
 def complete_ended(now: datetime, *, limit: int = 1000) -> int:
@@ -181,10 +184,7 @@ def complete_ended(now: datetime, *, limit: int = 1000) -> int:
         Job.objects.bulk_update(ended, ["state", "changed_at", "version"])
         Schedule.objects.filter(job__in=ended).update(is_active=False, version=F("version") + 1)
         JobVersion.objects.bulk_create(
-            _version(
-                job, Specification.of(job, job.schedule), Change.COMPLETED, by="", through="beat", now=now, note=""
-            )
-            for job in ended
+            _version(job, job.schedule, Change.COMPLETED, by="", through="beat", now=now, note="") for job in ended
         )
     return len(ended)
 
@@ -220,22 +220,36 @@ def _changed(job: Job, before: Specification, fields: dict[str, Any], *, task_li
 
 def _take_back(job: Job, schedule: Schedule, *, now: datetime, reason: str) -> None:
     """Un-plan, and let the schedule stand again before what was taken back."""
-    removed = lifecycle.unplan(job.pk, reason=reason, now=now).removed
-    if removed:
-        schedule.next_fire_at = min(filter(None, [removed[0], schedule.next_fire_at]))
-        if schedule.fires_left is not None:
-            schedule.fires_left += len(removed)
+    unplanned = lifecycle.unplan(job.pk, reason=reason, now=now)
+    if unplanned.removed:
+        schedule.next_fire_at = min(filter(None, [unplanned.removed[0], schedule.next_fire_at]))
+    given_back = len(unplanned.removed) + unplanned.skipped
+    if schedule.fires_left is not None and given_back:
+        schedule.fires_left += given_back
+        schedule.next_fire_at = schedule.next_fire_at or schedule.recurrence.next_after(now)
 
 
 def _settle_passed(job: Job, schedule: Schedule, *, now: datetime, reason: str) -> None:
     """Fires up to now that nobody planned will not run: one row says so, and the schedule goes on from now."""
     if schedule.next_fire_at is None or schedule.next_fire_at > now:
         return
-    stretch = passed_fires(schedule.recurrence, due_at=schedule.next_fire_at, until=now)
-    assert stretch is not None
-    row = job.new_skipped_row(stretch.first, stretch.last, stretch.count, now=now)
+    if _is_unreadable(schedule):
+        row, following = job.new_skipped_row(schedule.next_fire_at, now, None, now=now), None
+    else:
+        stretch = passed_fires(schedule.recurrence, due_at=schedule.next_fire_at, until=now)
+        assert stretch is not None
+        row = job.new_skipped_row(stretch.first, stretch.last, stretch.count, now=now)
+        following = schedule.recurrence.next_after(now)
     lifecycle.record_skipped([row], reason=reason, now=now)
-    schedule.next_fire_at = schedule.recurrence.next_after(now)
+    schedule.next_fire_at = following
+
+
+def _is_unreadable(schedule: Schedule | None) -> bool:
+    """Broken behind our back, by SQL or by a zone that is gone: it can be archived or replaced, and no more."""
+    try:
+        return schedule is not None and not schedule.recurrence
+    except Exception:
+        return True
 
 
 def _why_not_planned(job: Job, done: str) -> str:
@@ -246,26 +260,28 @@ def _why_not_planned(job: Job, done: str) -> str:
 
 def _reschedule(
     job: Job, schedule: Schedule | None, before: Specification, after: Specification, *, now: datetime
-) -> None:
+) -> Schedule | None:
     if after.schedule is None:
         if schedule is not None:
             schedule.delete()
-        return
+        return None
     is_new = (after.schedule, after.max_fires) != (before.schedule, before.max_fires)
     first_fire = _first_fire(after.schedule, now) if is_new else None
     if schedule is None:
-        _make_schedule(job, after, first_fire)
-        return
+        # There may have been one before: a planner that read it must not take this one for it.
+        return _make_schedule(job, after, first_fire, version=secrets.randbelow(2**30) + 2)
     for name, value in after.schedule_columns().items():
         setattr(schedule, name, value)
     if is_new:
         schedule.next_fire_at, schedule.fires_left = first_fire, after.max_fires
     _advance(schedule)
+    return schedule
 
 
-def _make_schedule(job: Job, said: Specification, first_fire: datetime | None) -> None:
-    Schedule.objects.create(
+def _make_schedule(job: Job, said: Specification, first_fire: datetime | None, *, version: int = 1) -> Schedule:
+    return Schedule.objects.create(
         job=job,
+        version=version,
         next_fire_at=first_fire,
         is_active=job.state == JobState.ACTIVE,
         fires_left=said.max_fires,
@@ -296,19 +312,19 @@ def _save(job: Job, *, now: datetime, **columns: Any) -> None:
 
 
 def _keep_version(
-    job: Job, said: Specification, change: Change, *, by: str, through: str, now: datetime, note: str = ""
+    job: Job, schedule: Schedule | None, change: Change, *, by: str, through: str, now: datetime, note: str = ""
 ) -> None:
-    _version(job, said, change, by=by, through=through, now=now, note=note).save(force_insert=True)
+    _version(job, schedule, change, by=by, through=through, now=now, note=note).save(force_insert=True)
 
 
 def _version(
-    job: Job, said: Specification, change: Change, *, by: str, through: str, now: datetime, note: str
+    job: Job, schedule: Schedule | None, change: Change, *, by: str, through: str, now: datetime, note: str
 ) -> JobVersion:
     return JobVersion(
         job=job,
         version=job.version,
         change=change,
-        definition=said.as_json(),
+        definition=stored_definition(job, schedule),
         changed_at=now,
         changed_by=storable_text(by, REASON_CHARACTERS),
         through=through,

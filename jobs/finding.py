@@ -12,8 +12,9 @@ def find(job: Job | str) -> Job:
     """The open job of a key, or a job that was read before, as it is now."""
     if isinstance(job, Job):
         return Job.objects.get(pk=job.pk)
-    # A key never holds what is not printable, and a database refuses to look for a NUL.
-    found = Job.objects.open().filter(key=job).first() if job.isprintable() else None
+    if not isinstance(job, str) or not job.isprintable():
+        raise NoSuchJob(str(job), [])  # no database could be asked for some of these
+    found = Job.objects.open().filter(key=job).first()
     if found is None:
         raise NoSuchJob(job, _near(job))
     return found
@@ -21,7 +22,5 @@ def find(job: Job | str) -> Job:
 
 def _near(key: str) -> list[str]:
     """The nearest keys among those that begin alike: people mistype the middle and the end."""
-    if not key.isprintable():
-        return []
     alike = Job.objects.open().filter(key__istartswith=key[:1]).order_by("key").values_list("key", flat=True)
     return get_close_matches(key, list(alike[:_LOOKED_AT]), n=3, cutoff=0.6)

@@ -18,7 +18,7 @@ from croniter import croniter
 from croniter.croniter import CroniterBadDateError
 
 from jobs import cron, dst
-from jobs.refusals import InvalidSchedule
+from jobs.refusals import InvalidSchedule, shown
 
 _SOME_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - croniter walks naive wall-clock time
 _SECOND = timedelta(seconds=1)
@@ -38,6 +38,9 @@ class Cron:
     key: str = ""
 
     def __post_init__(self) -> None:
+        for field, text in (("cron", self.expression), ("timezone", self.timezone)):
+            if not isinstance(text, str):
+                raise InvalidSchedule(field, f"The {field} must be text, not {type(text).__name__}.")
         dst.zone_named(self.timezone)
         _ = self.fields  # reads the expression, and refuses what cannot be
 
@@ -174,7 +177,9 @@ class Every:
         if type(self.seconds) is not int:
             raise InvalidSchedule("every", f"An interval must be a whole number of seconds, not {self.seconds!r}.")
         if not 1 <= self.seconds <= _LONGEST_SECONDS:
-            raise InvalidSchedule("every", f"An interval must be 1 second to 10 years, not {self.seconds} seconds.")
+            raise InvalidSchedule(
+                "every", f"An interval must be 1 second to 10 years, not {shown(self.seconds)} seconds."
+            )
         _check_aware("anchor", "anchor", self.anchor)
 
     def next_after(self, moment: datetime) -> datetime | None:
@@ -205,6 +210,10 @@ class Within:
     end: datetime | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.recurrence, Cron | Every | Once):
+            raise InvalidSchedule(
+                "schedule", f"Bounds are for a Cron, Every or Once, not for {type(self.recurrence).__name__}."
+            )
         for field, moment in (("start", self.start), ("end", self.end)):
             if moment is not None:
                 _check_aware(field, field, moment)

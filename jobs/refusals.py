@@ -5,6 +5,15 @@ Invariant: whoever catches a refusal can show its text to a person as it is: it 
 """
 
 
+def shown(value: object) -> str:
+    """A value as a refusal names it: short, however long it is."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"a value of type {type(value).__name__} that is too long to show"  # Python writes no such numbers
+    return text if len(text) <= 90 else f"{text[:90]}…"
+
+
 class Refused(ValueError):
     """Bad input. `field` is what to correct; the text says how."""
 

@@ -25,7 +25,7 @@ from executions.states import Trigger
 from jobs import payloads
 from jobs.finding import find
 from jobs.models import OPEN_STATES, Job
-from jobs.refusals import InvalidRun
+from jobs.refusals import InvalidRun, shown
 
 MOST_AT_ONCE = 10_000
 _KEY_CHARACTERS = 200
@@ -71,11 +71,12 @@ def run_many(job: Job | str, wanted: Sequence[Wanted], *, now: datetime | None =
     """Ask for many runs of one job, in a constant number of statements; the answers come in the same order."""
     if len(wanted) > MOST_AT_ONCE:
         raise InvalidRun("runs", f"One call takes up to {MOST_AT_ONCE} runs, not {len(wanted)}; send them in parts.")
+    now = now or database_now()
+    moments = [_checked(each, now=now) for each in wanted]
     job = find(job)
     if job.state not in OPEN_STATES:
         raise InvalidRun("job", f"The job {job.key!r} is {job.state} and runs no more; create it anew.")
-    now = now or database_now()
-    rows = [_row(job, each, now=now) for each in wanted]
+    rows = [_row(job, each, moment, now=now) for each, moment in zip(wanted, moments, strict=True)]
     with transaction.atomic():
         first_of_key: dict[str, Execution] = {}
         for row in rows:
@@ -96,7 +97,6 @@ def move(
     now: datetime | None = None,
 ) -> ByKey:
     """Let a delayed run come at another time."""
-    _check_key(run_key)
     job, now = find(job), now or database_now()
     moment = _moment(run_at, delay, now=now)
     with transaction.atomic():
@@ -111,7 +111,6 @@ def move(
 
 def cancel(job: Job | str, run_key: str, *, reason: str = "cancelled", now: datetime | None = None) -> ByKey:
     """Cancel a run by its key. One that runs already is asked to stop."""
-    _check_key(run_key)
     job, now = find(job), now or database_now()
     with transaction.atomic():
         execution_id = run_keys.holder(job.pk, run_key)
@@ -123,10 +122,8 @@ def cancel(job: Job | str, run_key: str, *, reason: str = "cancelled", now: date
     return ByKey.ASKED_TO_STOP if cancelled.asked_to_stop else ByKey.UNKNOWN  # it ended at this very moment
 
 
-def _row(job: Job, wanted: Wanted, *, now: datetime) -> Execution:
-    _check(wanted)
+def _row(job: Job, wanted: Wanted, moment: datetime, *, now: datetime) -> Execution:
     is_delayed = wanted.run_at is not None or wanted.delay is not None
-    moment = _moment(wanted.run_at, wanted.delay, now=now)
     row = job.new_execution(moment, trigger=Trigger.DELAYED if is_delayed else Trigger.MANUAL, now=now)
     row.run_key = wanted.run_key
     if wanted.args is not None:
@@ -135,21 +132,30 @@ def _row(job: Job, wanted: Wanted, *, now: datetime) -> Execution:
         row.kwargs = dict(wanted.kwargs)
     if wanted.priority is not None:
         row.priority = wanted.priority
+    if (wanted.args is None) != (wanted.kwargs is None):
+        payloads.check(row.args, row.kwargs, InvalidRun)  # with what it leaves as the job says
     return row
 
 
-def _check(wanted: Wanted) -> None:
+def _checked(wanted: Wanted, *, now: datetime) -> datetime:
+    """When it is wanted, if it can be."""
     _check_key(wanted.run_key)
     priority = wanted.priority
     if priority is not None and (type(priority) is not int or not 0 <= priority <= MAX_PRIORITY):
-        raise InvalidRun("priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {priority!r}.")
+        raise InvalidRun(
+            "priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {shown(priority)}."
+        )
     if wanted.args is not None or wanted.kwargs is not None:
-        payloads.check(wanted.args or (), wanted.kwargs or {}, InvalidRun)
+        args = () if wanted.args is None else wanted.args
+        payloads.check(args, {} if wanted.kwargs is None else wanted.kwargs, InvalidRun)
+    return _moment(wanted.run_at, wanted.delay, now=now)
 
 
 def _check_key(key: str) -> None:
     if not isinstance(key, str) or len(key) > _KEY_CHARACTERS or not key.isprintable():
-        raise InvalidRun("run_key", f"A run key must be up to {_KEY_CHARACTERS} printable characters, not {key!r:.90}.")
+        raise InvalidRun(
+            "run_key", f"A run key must be up to {_KEY_CHARACTERS} printable characters, not {shown(key)}."
+        )
 
 
 def _moment(run_at: datetime | None, delay: timedelta | None, *, now: datetime) -> datetime:
@@ -157,13 +163,18 @@ def _moment(run_at: datetime | None, delay: timedelta | None, *, now: datetime) 
     if run_at is not None and delay is not None:
         raise InvalidRun("delay", "Give run_at or delay, not both.")
     if delay is not None:
-        if not isinstance(delay, timedelta) or delay < timedelta(0):
-            raise InvalidRun("delay", f"The delay {delay} must be a timedelta of 0 or more; leave it out to run now.")
+        if not isinstance(delay, timedelta):
+            raise InvalidRun("delay", f"The delay {shown(delay)} must be a timedelta; leave it out to run now.")
+        if delay < timedelta(0):
+            raise InvalidRun(
+                "delay",
+                f"The delay of {delay.total_seconds():g} seconds must be 0 or more; leave it out to run now.",
+            )
         return _within_horizon("delay", now, delay)
     if run_at is None:
         return now
     if not isinstance(run_at, datetime) or run_at.tzinfo is None:
-        raise InvalidRun("run_at", f"run_at {run_at} must be a datetime with a time zone, such as +00:00.")
+        raise InvalidRun("run_at", f"run_at {shown(run_at)} must be a datetime with a time zone, such as +00:00.")
     if run_at < now - _JUST_PASSED:
         raise InvalidRun("run_at", f"run_at {run_at.isoformat()} is past; leave it out to run now.")
     return max(now, _within_horizon("run_at", now, run_at - now))

@@ -4,6 +4,7 @@ Owns the fields of a definition, their limits and their form as JSON. Invariant:
 be stored and will work; one that cannot is refused with the field, the value and the remedy.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +20,7 @@ from jobs import payloads
 from jobs.cron import depends_on_key
 from jobs.models import DEFAULT_GRACE_SECONDS, Job, Kind, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
-from jobs.refusals import InvalidDefinition
+from jobs.refusals import InvalidDefinition, shown
 
 MOST_ATTEMPTS = 10_000
 MOST_TAGS = 20
@@ -75,7 +76,9 @@ class Specification:
         known = [each.name for each in fields(self)]
         for name in changes:
             if name not in known:
-                raise InvalidDefinition(name, f"A job has no field {name!r}; {_nearest_field(name, known)}")
+                raise InvalidDefinition(name, f"A job has no field {shown(name)}; {_nearest_field(name, known)}")
+        if "schedule" in changes and changes["schedule"] is None:
+            changes = {"max_fires": None, "misfire_grace_seconds": DEFAULT_GRACE_SECONDS, **changes}  # gone with it
         return replace(self, **changes)
 
     def normalised(self) -> "Specification":
@@ -89,6 +92,7 @@ class Specification:
             overlap=overlap,
             schedule=_spread(self.schedule, self.key),
             max_concurrency=most,
+            retry=replace(self.retry, retry_on=tuple(self.retry.retry_on), give_up_on=tuple(self.retry.give_up_on)),
             args=tuple(self.args),
             kwargs=dict(self.kwargs),
             tags=tuple(dict.fromkeys(self.tags)),
@@ -121,13 +125,10 @@ class Specification:
             "misfire_grace_seconds": self.misfire_grace_seconds,
         }
 
-    def as_json(self) -> dict[str, Any]:
-        """The form that is kept in the history."""
-        return {
-            "key": self.key,
-            **self.job_columns(),
-            "schedule": None if self.schedule is None else self.schedule_columns(),
-        }
+    def is_same_as(self, other: "Specification") -> bool:
+        """Python holds 1, 1.0 and True equal; a task that gets them does not."""
+        payloads_ = (json.dumps([said.args, said.kwargs], sort_keys=True) for said in (self, other))
+        return self == other and len(set(payloads_)) == 1
 
     def check(self) -> None:
         _check_types(self)
@@ -146,9 +147,31 @@ def _nearest_field(name: str, known: list[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
 
 
+_JOB_COLUMNS = [
+    *("key", "task", "args", "kwargs", "queue", "priority", "max_attempts", "retry", "max_lost", "overlap"),
+    *("max_concurrency", "owner", "tags"),
+]
+_SCHEDULE_COLUMNS = [
+    *("kind", "expression", "timezone", "anchor_at", "start_at", "end_at", "max_fires", "misfire_grace_seconds"),
+]
+
+
+def stored_definition(job: Job, schedule: Schedule | None) -> dict[str, Any]:
+    """The form that is kept in the history: as stored, so that it can be told of any job, also of a broken one."""
+    said = {name: getattr(job, name) for name in _JOB_COLUMNS}
+    said["schedule"] = schedule and {name: _plain(getattr(schedule, name)) for name in _SCHEDULE_COLUMNS}
+    return said
+
+
+def _plain(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value  # to the microsecond, unlike Django's encoder
+
+
 def _spread(schedule: Cron | Every | Once | Within | None, key: str) -> Cron | Every | Once | Within | None:
     """An `H` takes its value from the job's key. Where there is none, the key makes no difference."""
     if isinstance(schedule, Within):
+        if schedule.start is None and schedule.end is None:
+            return _of_key(schedule.recurrence, key)
         return replace(schedule, recurrence=_of_key(schedule.recurrence, key))
     return None if schedule is None else _of_key(schedule, key)
 
@@ -216,13 +239,13 @@ def _check_names(said: Specification) -> None:
 
 def _check_range(name: str, value: float | None, low: float, high: float) -> None:
     if value is not None and not low <= value <= high:
-        raise InvalidDefinition(name, f"{name} must be {low} to {high}, not {value}.")
+        raise InvalidDefinition(name, f"{name} must be {low} to {high}, not {shown(value)}.")
 
 
 def _check_numbers(said: Specification) -> None:
     if not 0 <= said.priority <= MAX_PRIORITY:
         raise InvalidDefinition(
-            "priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {said.priority}."
+            "priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {shown(said.priority)}."
         )
     _check_range("max_lost", said.max_lost, 1, MOST_ATTEMPTS)
     _check_range("max_concurrency", said.max_concurrency, 1, MOST_ATTEMPTS)
@@ -232,7 +255,7 @@ def _check_numbers(said: Specification) -> None:
 
 def _check_policies(said: Specification) -> None:
     if said.overlap not in list(Overlap):
-        raise InvalidDefinition("overlap", f"overlap must be one of {', '.join(Overlap)}, not {said.overlap!r}.")
+        raise InvalidDefinition("overlap", f"overlap must be one of {', '.join(Overlap)}, not {shown(said.overlap)}.")
     if said.schedule is not None:
         return
     for name, standard in (("max_fires", None), ("misfire_grace_seconds", DEFAULT_GRACE_SECONDS)):
@@ -244,23 +267,25 @@ def _check_retry(retry: RetryPolicy) -> None:
     for name in ("max_attempts", "initial_seconds", "cap_seconds"):
         if type(getattr(retry, name)) is not int:
             raise InvalidDefinition(
-                f"retry.{name}", f"retry.{name} must be a whole number, not {getattr(retry, name)!r}."
+                f"retry.{name}", f"retry.{name} must be a whole number, not {shown(getattr(retry, name))}."
             )
     if type(retry.jitter) not in (int, float):
-        raise InvalidDefinition("retry.jitter", f"jitter must be a number from 0 to 1, not {retry.jitter!r}.")
+        raise InvalidDefinition("retry.jitter", f"jitter must be a number from 0 to 1, not {shown(retry.jitter)}.")
     if retry.backoff not in list(Backoff):
-        raise InvalidDefinition("retry.backoff", f"backoff must be one of {', '.join(Backoff)}, not {retry.backoff!r}.")
+        raise InvalidDefinition(
+            "retry.backoff", f"backoff must be one of {', '.join(Backoff)}, not {shown(retry.backoff)}."
+        )
     _check_range("retry.max_attempts", retry.max_attempts, 1, MOST_ATTEMPTS)
     _check_range("retry.initial_seconds", retry.initial_seconds, 0, MOST_SECONDS)
     _check_range("retry.cap_seconds", retry.cap_seconds, 0, MOST_SECONDS)
     _check_range("retry.jitter", retry.jitter, 0, 1)
     for name in ("retry_on", "give_up_on"):
         if not isinstance(getattr(retry, name), list | tuple):
-            raise InvalidDefinition(f"retry.{name}", f"retry.{name} must be a list of names of error classes.")
+            raise InvalidDefinition(f"retry.{name}", f"{name} must be a list, not {shown(getattr(retry, name))}.")
         for error in getattr(retry, name):
             if not isinstance(error, str) or not _ERROR_NAME.fullmatch(error):
                 raise InvalidDefinition(
-                    f"retry.{name}", f"{name} must name error classes, such as 'ValueError', not {error!r}."
+                    f"retry.{name}", f"{name} must name error classes, such as 'ValueError', not {shown(error)}."
                 )
 
 
@@ -273,7 +298,7 @@ def _check_labels(said: Specification) -> None:
         if not isinstance(tag, str) or not _TAG.fullmatch(tag):
             raise InvalidDefinition(
                 "tags",
-                f"The tag {tag!r} must be 1 to 50 letters, digits and . _ : @ / - and start with one of the first.",
+                f"The tag {shown(tag)} must be 1 to 50 letters, digits and . _ : @ / -, a letter or digit first.",
             )
 
 
@@ -281,6 +306,8 @@ def check_moment(name: str, moment: datetime | None, *, now: datetime) -> None:
     """A moment that must still come."""
     if moment is None:
         return
+    if not isinstance(moment, datetime):
+        raise InvalidDefinition(name, f"{name} must be a datetime with a time zone, not {shown(moment)}.")
     if moment.tzinfo is None:
         raise InvalidDefinition(name, f"{name} {moment.isoformat()} has no time zone; add one, such as +00:00.")
     if moment <= now:

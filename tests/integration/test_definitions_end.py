@@ -138,11 +138,12 @@ def test_after_so_many_fires_there_are_no_more(noon: datetime) -> None:
 
 def test_skipped_fires_do_not_count(noon: datetime) -> None:
     job = a_job(now=noon, schedule=every_minute(noon), max_fires=3)
-    plan(noon + timedelta(hours=4, seconds=30))  # the beat was down: two fires run, the others are one row
+    late = noon + timedelta(hours=4, seconds=30)
+    plan(late)  # the beat was down: two fires run, the others are one row
     assert len(rows.of(job, state=State.SCHEDULED)) == 2
     assert schedule_of(job).fires_left == 1
-    lifecycle.mark_queued(rows.of(job, state=State.SCHEDULED), now=noon)
-    definitions.pause(job, reason="quiet", now=noon + timedelta(hours=4, seconds=30))
+    lifecycle.mark_queued(rows.of(job, state=State.SCHEDULED), now=late)
+    definitions.pause(job, reason="quiet", now=late)
     definitions.resume(job, now=noon + timedelta(hours=5, seconds=30))
     assert schedule_of(job).fires_left == 1
 
