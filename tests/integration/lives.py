@@ -20,6 +20,7 @@ from executions.outcomes import Claim, Finish
 from executions.retry import Backoff, RetryPolicy
 from executions.states import FINAL, FIRE_TRIGGERS, OPEN, Outcome, Overlap, State, is_allowed
 from jobs.models import Job
+from tests.making import asked_for
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ class Row:
     job_id: int
     fire_time: datetime
     trigger: str
+    priority: int
     state: State
     reason: str
     run_key: str
@@ -87,7 +89,7 @@ class Model(RuleBasedStateMachine):
         super().__init__()
         self.jobs = jobs
         self.policies = {job.pk: policy["retry"] for job, policy in zip(jobs, JOBS, strict=True)}
-        self.now = now
+        self.now = now + 500 * MOMENT  # fires fall on whole seconds, and no two rows on one instant
         # Rolled back in the end, so that each example begins without a row. Sound, since all steps are on this one
         # connection: a verb's own transaction is a savepoint then, sees the same rows, and its locks are ours already.
         self.example = transaction.atomic()
@@ -98,12 +100,16 @@ class Model(RuleBasedStateMachine):
         self.batches: list[Batch] = []
         self.claims: list[Claim] = []
         self.ended: dict[tuple[uuid.UUID, int], Outcome] = {}
+        self.ends: Counter[int] = Counter()  # by job, of this step: each wakes one
         self.is_sound = True
 
     @initialize(which=st.lists(st.sampled_from(range(len(JOBS))), min_size=1, max_size=2, unique=True))
     def choose_jobs(self, which: list[int]) -> None:
-        """Few, so that their runs meet."""
+        """Few, so that their runs meet; and each has some, so that something can come of the first steps."""
         self.jobs = [self.jobs[each] for each in which]
+        for job in self.jobs:
+            rows = asked_for(job, 3, now=self.now)
+            self.expected.update({row.pk: (State.SCHEDULED, 1) for row in rows})
 
     # ── What must hold ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -115,7 +121,9 @@ class Model(RuleBasedStateMachine):
         for pk in before.keys() & after.keys():
             self._check_change(before[pk], after[pk])
         self._check_rows(after)
+        self._check_woken(before, after)
         self.rows, self.expected, self.is_sound = after, {}, True
+        self.ends.clear()
 
     def _check_change(self, old: Row, new: Row) -> None:
         if (old.state, old.attempt) == (new.state, new.attempt):
@@ -141,6 +149,15 @@ class Model(RuleBasedStateMachine):
             assert sum(r.job_id == job_id for r in rows.values() if r.state is State.RUNNING) <= limit
         recorded = Attempt.objects.values_list("execution_id", "number", "outcome")
         assert sorted(recorded) == sorted((*pair, outcome) for pair, outcome in self.ended.items())
+
+    def _check_woken(self, before: dict[uuid.UUID, Row], after: dict[uuid.UUID, Row]) -> None:
+        """Each end wakes the most urgent of those that are still asleep."""
+        for job_id, count in self.ends.items():
+            asleep = [r for r in before.values() if r.job_id == job_id and r.is_waiting and r.available_at > self.now]
+            asleep = [r for r in asleep if r.state is State.SCHEDULED and after[r.pk].state is State.SCHEDULED]
+            asleep.sort(key=lambda r: (-r.priority, r.fire_time))
+            woken = {r.pk for r in asleep if after[r.pk].available_at == self.now}
+            assert woken == {r.pk for r in asleep[:count]}
 
     def teardown(self) -> None:
         try:
@@ -176,9 +193,19 @@ class Model(RuleBasedStateMachine):
     def _rows(self, **values: Collection[Any]) -> list[Row]:
         return [r for r in self.rows.values() if all(getattr(r, name) in among for name, among in values.items())]
 
+    def _is_any(self, **values: Collection[Any]) -> bool:
+        return bool(self._rows(**values))
+
+    def _any(self, which: int) -> Row:
+        """Often one that is open: more can come of it."""
+        return one_of([*self._rows(state=OPEN) * 3, *self.rows.values()], which)
+
     def _some(self, which: list[int]) -> list[Row]:
-        rows = list(self.rows.values())
-        return list({row.pk: row for row in (one_of(rows, each) for each in which)}.values()) if rows else []
+        return list({row.pk: row for row in map(self._any, which)}.values()) if self.rows else []
+
+    def _any_claim(self, which: int) -> Claim:
+        """Often one that still holds; the others come late."""
+        return one_of([*(claim for claim in self.claims if self._held_by(claim)), *self.claims[-4:]], which)
 
     def _running(self, job_id: int) -> int:
         return len(self._rows(job_id=[job_id], state=[State.RUNNING]))
