@@ -62,13 +62,15 @@ def record_skipped(executions: Sequence[Execution], *, reason: str, now: datetim
 def mark_queued(executions: Iterable[Execution], *, now: datetime) -> int:
     """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed meanwhile stays as it is.
 
-    `now` is when they were read as due. What is due later was moved or held back meanwhile: its message is nothing now.
+    `now` is when they were read as due. What is due later was moved or held back meanwhile: its message is void.
     """
     return sum(
-        Execution.objects.with_ids(ids)
-        .due(now)
-        .filter(attempt=attempt)
-        .update(state=State.QUEUED, queued_at=now, reason="")
+        _change_free(
+            Execution.objects.with_ids(ids).due(now).filter(attempt=attempt),
+            state=State.QUEUED,
+            queued_at=now,
+            reason="",
+        )
         for attempt, ids in _by_attempt((execution.pk, execution.attempt) for execution in executions).items()
     )
 
@@ -76,11 +78,25 @@ def mark_queued(executions: Iterable[Execution], *, now: datetime) -> int:
 def hold(executions: Iterable[Execution], *, reason: str, until: datetime) -> int:
     """SCHEDULED or QUEUED → SCHEDULED at the same attempt: keep them back for a while, and let them say why."""
     return sum(
-        Execution.objects.with_ids(ids)
-        .filter(attempt=attempt, state__in=[State.SCHEDULED, State.QUEUED])
-        .update(state=State.SCHEDULED, reason=reason, available_at=until)
+        _change_free(
+            Execution.objects.with_ids(ids).filter(attempt=attempt, state__in=[State.SCHEDULED, State.QUEUED]),
+            state=State.SCHEDULED,
+            reason=reason,
+            available_at=until,
+        )
         for attempt, ids in _by_attempt((execution.pk, execution.attempt) for execution in executions).items()
     )
+
+
+def _change_free(executions: ExecutionQuerySet, **changes: object) -> int:
+    """Change those that nobody holds at this moment.
+
+    For a beat and a heartbeat, which come again: they must not wait for the transaction of an app, nor in a ring with
+    another who changes many rows at once.
+    """
+    with transaction.atomic():
+        free = executions.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)
+        return Execution.objects.with_ids(list(free)).update(**changes)
 
 
 def move(execution_id: uuid.UUID, *, to: datetime, now: datetime) -> bool:
@@ -198,7 +214,7 @@ def _ask_previous_to_stop(execution_id: uuid.UUID, limit: Limit, *, now: datetim
 def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: datetime) -> int:
     """Say that a worker still holds these (execution, attempt) pairs."""
     return sum(
-        Execution.objects.with_ids(ids).running().filter(attempt=attempt, worker=worker).update(heartbeat_at=now)
+        _change_free(Execution.objects.with_ids(ids).running().filter(attempt=attempt, worker=worker), heartbeat_at=now)
         for attempt, ids in _by_attempt(held).items()
     )
 

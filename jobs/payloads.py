@@ -1,6 +1,7 @@
 """What may be passed to a task: plain JSON within a size.
 
-Invariant: what was accepted arrives as it was given, through every database and message.
+Invariant: what was accepted arrives as the value that was given, through every database and message. (A float beyond
+all decimals, such as 1e22, may arrive as the whole number that it is.)
 """
 
 import json

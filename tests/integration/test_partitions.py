@@ -285,7 +285,7 @@ def test_ids_of_one_month_are_looked_up_in_that_month(noon: datetime) -> None:
 @pytest.mark.full
 @pytest.mark.django_db(transaction=True)
 def test_two_that_miss_the_same_month_at_once_both_get_on(noon: datetime) -> None:
-    from tests.races.test_two_connections import at_once
+    from tests.races.connections import at_once
 
     jobs = [a_job(now=noon) for _ in range(2)]
     for year in range(2070, 2075):

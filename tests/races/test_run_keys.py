@@ -154,6 +154,7 @@ def test_a_claim_that_commits_first_makes_it_too_late_to_move(noon: datetime) ->
     job = a_job(now=noon)
     asked = ask(job, "order-7", now=noon)
     with transaction.atomic():
-        assert lifecycle.claim(asked.execution_id, 1, worker="w", now=noon)
+        # A worker whose clock is ahead of the app's: to the app the run is still to come.
+        assert lifecycle.claim(asked.execution_id, 1, worker="w", now=noon + timedelta(hours=1))
         moved = waits_for_us(lambda: runs.move(job, "order-7", delay=seconds(9), now=noon))
     assert moved.result(timeout=20) is ByKey.TOO_LATE
