@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection
 
 from tests.platform import Platform
+
+# The same examples in every run: a failure is found by whoever caused it, and not by whoever comes next.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture

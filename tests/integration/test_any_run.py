@@ -30,7 +30,7 @@ def job(noon: datetime) -> Iterator[Job]:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-@examples(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=ANYTHING)
 @example(value=0)
 @example(value="")

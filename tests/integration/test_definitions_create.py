@@ -197,7 +197,6 @@ def specifications(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(
     max_examples=40,
-    deadline=None,
     phases=[Phase.generate],  # shrinking takes minutes, and the example is readable as it is
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -26,7 +26,7 @@ from tests.making import a_job, seconds
 
 pytestmark = pytest.mark.django_db
 
-LONG_RUN = os.environ.get("ONBEAT_TEST_EXAMPLES")  # see CONTRIBUTING.md
+LONG_RUN = os.environ.get("TEST_EXAMPLES")  # see CONTRIBUTING.md
 KEYS = ["", "order-7", "order-8"]
 KINDS = [(), ("OSError",), ("TimeoutError", "OSError"), ("ValueError",)]
 ANY = st.integers(0, 50)  # one of however many there are, counted round and round
@@ -336,7 +336,7 @@ def test_whatever_happens_to_executions_every_step_is_one_that_the_model_allows(
     monkeypatch.setattr("executions.identity.secrets", SimpleNamespace(randbits=chance.getrandbits))
     jobs = [a_job(now=noon, **policy) for policy in JOBS]
     profile = settings(
-        max_examples=int(LONG_RUN or 60),
+        max_examples=int(LONG_RUN or 40),
         stateful_step_count=50,
         derandomize=not LONG_RUN,
         deadline=None,

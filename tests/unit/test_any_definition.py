@@ -32,7 +32,7 @@ def refused_field(**said: Any) -> str:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-@examples(max_examples=60, deadline=None)
+@examples(max_examples=60)
 @given(value=ANYTHING)
 def test_any_value_of_any_field_is_taken_or_refused_by_its_name(field: str, value: Any) -> None:
     if field == "schedule" and value is None:
@@ -41,7 +41,7 @@ def test_any_value_of_any_field_is_taken_or_refused_by_its_name(field: str, valu
 
 
 @pytest.mark.parametrize("field", RETRY_FIELDS)
-@examples(max_examples=60, deadline=None)
+@examples(max_examples=60)
 @given(value=ANYTHING)
 @example(value="ValueError")
 @example(value=5)
@@ -56,7 +56,7 @@ def test_one_name_of_an_error_is_no_list_of_names(field: str) -> None:
     assert refused_field(retry=RetryPolicy(**named)) == f"retry.{field}"
 
 
-@examples(max_examples=60, deadline=None)
+@examples(max_examples=60)
 @given(name=st.text(max_size=30), value=ANYTHING)
 def test_an_unknown_field_of_any_name_is_refused_by_its_name(name: str, value: Any) -> None:
     if name not in [*FIELDS, "task_lives_elsewhere", "by", "through", "now"]:
@@ -66,7 +66,7 @@ def test_an_unknown_field_of_any_name_is_refused_by_its_name(name: str, value: A
 MOMENTS = ANYTHING | st.datetimes(timezones=st.none() | st.timezones()) | st.just(NOON)
 
 
-@examples(max_examples=200, deadline=None)
+@examples(max_examples=200)
 @given(
     expression=st.text(max_size=20) | st.text("0123456789*/-,LH#()@ ?monjanfri", max_size=20),
     zone=st.text(max_size=10)
@@ -96,7 +96,7 @@ def test_a_cron_expression_or_a_zone_that_is_no_text_is_refused(value: Any) -> N
         assert refusal.value.field == field
 
 
-@examples(max_examples=100, deadline=None)
+@examples(max_examples=100)
 @given(seconds=ANYTHING, moment=MOMENTS)
 def test_any_interval_and_any_instant_is_read_or_refused(seconds: Any, moment: Any) -> None:
     for make in (lambda: Every(seconds, moment), lambda: Every(60, moment), lambda: Once(moment)):
@@ -106,7 +106,7 @@ def test_any_interval_and_any_instant_is_read_or_refused(seconds: Any, moment: A
             assert refusal.field in ("every", "anchor", "once")  # noqa: PT017
 
 
-@examples(max_examples=100, deadline=None)
+@examples(max_examples=100)
 @given(start=MOMENTS, end=MOMENTS)
 def test_any_bounds_are_read_or_refused(start: Any, end: Any) -> None:
     for pattern in (Cron("0 3 * * *", "Europe/Berlin"), Every(60, NOON), Once(NOON)):

@@ -26,7 +26,7 @@ DAY = timedelta(days=1)
 HORIZON = 400 * DAY  # how far the oracle looks
 
 # The same examples on every run: a failure here is a bug, never bad luck.
-repeatable = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+repeatable = settings(max_examples=150)
 thorough = settings(repeatable, max_examples=500)
 
 # ── Random expressions, zones and moments ────────────────────────────────────────────────────────────────────────

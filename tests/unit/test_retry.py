@@ -4,7 +4,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from executions.retry import (
@@ -50,7 +50,6 @@ def test_a_long_first_wait_is_cut_to_the_cap() -> None:
 
 
 @given(POLICIES, SPREADS, st.integers(1, 10**6), st.integers(0, 10**6))
-@settings(derandomize=True, deadline=None)
 def test_a_wait_is_never_negative_never_above_the_cap_and_never_shrinks(
     policy: RetryPolicy, spread: float, failures: int, more: int
 ) -> None:
@@ -60,7 +59,6 @@ def test_a_wait_is_never_negative_never_above_the_cap_and_never_shrinks(
 
 
 @given(POLICIES, st.integers(1, 100))
-@settings(derandomize=True, deadline=None)
 def test_every_wait_reaches_the_cap_or_stays_within_what_was_said(policy: RetryPolicy, failures: int) -> None:
     said = {
         Backoff.EXPONENTIAL: policy.initial_seconds * 2 ** (failures - 1),
@@ -111,7 +109,6 @@ def test_an_error_is_tried_again_if_its_kind_is_wanted_and_not_given_up_on(
 
 
 @given(POLICIES)
-@settings(derandomize=True, deadline=None)
 def test_a_policy_comes_back_from_the_job_as_it_was_stored(policy: RetryPolicy) -> None:
     assert RetryPolicy.stored(policy.to_store()) == policy
 
