@@ -90,7 +90,7 @@ def processes_of(data_dir: Path) -> set[int]:
 def test_two_starts_at_the_same_moment_agree_and_let_go_of_their_pipes(data_dir: Path, first_starts: list[str]) -> None:
     one, other = ([line for line in said.splitlines() if "://" in line] for said in first_starts)
 
-    assert one == other
+    assert one == other, "\n".join(first_starts)
     assert len(one) == 3
     assert sum("Another command is at work" in said for said in first_starts) == 1
     record = recorded(data_dir)
