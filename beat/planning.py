@@ -4,6 +4,7 @@ Invariant: a schedule is advanced and the executions of exactly its passed fires
 only if the schedule still has the version that was read. However many beats plan the same fire, it gets one row.
 """
 
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -20,7 +21,9 @@ from jobs.models import Schedule
 # One schedule cannot fill a whole batch: what is left is planned by the next tick.
 _FIRES_PER_SCHEDULE = 100
 _FORGIVE_AFTER = timedelta(minutes=1)
-_MISFIRE_REASON = "misfire: no beat could plan these in time; the latest fire of the stretch ran instead"
+_MISFIRE_REASON = "misfire: no beat could plan these in time; the latest fire runs instead"
+# A tick that comes after a long outage must not be a long one: what is left is planned by the next.
+_PATIENCE_SECONDS = 1.0
 
 
 class Planner:
@@ -39,13 +42,17 @@ class Planner:
         if self._forgive_at is not None and now >= self._forgive_at:
             self._unreadable, self._forgive_at = set(), None  # a person may have mended them
         due = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable).select_related("job")
-        schedules = list(due[: self._batch_size])
+        with transaction.atomic():
+            # Those that an app holds are passed by here already, so that they do not fill the batch.
+            schedules = list(due.select_for_update(skip_locked=True, of=("self",))[: self._batch_size])
         taken = self._leases.take([_lease_key(schedule) for schedule in schedules])
-        plans = [
-            (schedule, plan)
-            for schedule, is_ours in zip(schedules, taken, strict=True)
-            if is_ours and (plan := self._plan_of(schedule, now=now, horizon=horizon)) is not None
-        ]
+        plans = []
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        for schedule, is_ours in zip(schedules, taken, strict=True):
+            if is_ours and (plan := self._plan_of(schedule, now=now, horizon=horizon)) is not None:
+                plans.append((schedule, plan))
+            if time.monotonic() > deadline:
+                break
         return _record(plans, now=now) if plans else 0
 
     def _plan_of(self, schedule: Schedule, *, now: datetime, horizon: datetime) -> FirePlan | None:

@@ -7,6 +7,7 @@ what is due, never on how many schedules are stored.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db import transaction
 from django.db.models import Min
 
 from beat.lease import Leases, execution_key
@@ -46,18 +47,21 @@ class Ticker:
 
     def _publish_due(self, now: datetime) -> tuple[int, int]:
         """How many were due (at most a batch) and how many of them the broker has confirmed."""
-        due = list(Execution.objects.due(now).by_urgency().select_related("job")[: self.batch_size])
+        with transaction.atomic():
+            # Those that an app holds are passed by, so that they neither fill the batch nor are published for nothing.
+            free = Execution.objects.due(now).by_urgency().select_related("job")
+            due = list(free.select_for_update(skip_locked=True, of=("self",))[: self.batch_size])
         taken = self.leases.take([execution_key(execution) for execution in due])
         ours = [execution for execution, is_ours in zip(due, taken, strict=True) if is_ours]
         if not ours:
             return len(due), 0
         report = self.publisher.publish(ours)
-        lifecycle.mark_queued(report.confirmed, now=now)
+        queued = lifecycle.mark_queued(report.confirmed, now=now)
         for reason, held in report.held.items():
             lifecycle.hold(held, reason=reason, until=now + _HELD_PAUSE)
             events.warn("executions are held back", reason=reason, count=len(held))
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
-        return len(due), len(report.confirmed)
+        return len(due), queued
 
     def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
         if error and not self.is_broker_away:

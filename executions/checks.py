@@ -4,10 +4,26 @@ from typing import Any
 
 from django.conf import settings
 from django.core import checks
+from psycopg import IsolationLevel
 
 
 def register() -> None:
     checks.register(broker_and_database_go_together)
+    checks.register(statements_see_what_was_committed)
+
+
+def statements_see_what_was_committed(**_kwargs: Any) -> list[checks.CheckMessage]:
+    """Limits are counted under a lock: a snapshot from before the lock would count too few."""
+    options = settings.DATABASES["default"].get("OPTIONS", {})
+    if options.get("isolation_level", IsolationLevel.READ_COMMITTED) == IsolationLevel.READ_COMMITTED:
+        return []
+    return [
+        checks.Error(
+            "The database's isolation level is not READ COMMITTED: more of a limited job could run than it may.",
+            hint="Remove isolation_level from the OPTIONS of the database.",
+            id="onbeat_executions.E001",
+        )
+    ]
 
 
 def broker_and_database_go_together(**_kwargs: Any) -> list[checks.CheckMessage]:

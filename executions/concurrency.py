@@ -40,8 +40,20 @@ def lock(job_ids: Iterable[int]) -> None:
 
     SQLite has one writer at a time, so a transaction there holds everything already.
     """
-    if connection.vendor != "postgresql":
-        return
+    _advise("pg_advisory_xact_lock", job_ids)
+
+
+def lock_free(job_ids: Iterable[int]) -> set[int]:
+    """Hold those of the jobs that nobody else holds, without waiting; returns which."""
+    return {job_id for job_id, is_ours in _advise("pg_try_advisory_xact_lock", job_ids) if is_ours is not False}
+
+
+def _advise(function: str, job_ids: Iterable[int]) -> list[tuple[int, object]]:
+    ids = sorted(set(job_ids))
+    if connection.vendor != "postgresql" or not ids:
+        return [(job_id, None) for job_id in ids]
     with connection.cursor() as cursor:
-        for job_id in sorted(set(job_ids)):
-            cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_LOCK, job_id % 2**31])
+        cursor.execute(
+            f"SELECT id, {function}(%s, (id %% 2147483647)::int) FROM unnest(%s::bigint[]) AS id", [_LOCK, ids]
+        )
+        return [(job_id, answer) for job_id, answer in cursor.fetchall()]

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_LAST_STAMP = (datetime(9999, 12, 1, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 def milliseconds(moment: datetime) -> int:
@@ -24,6 +25,11 @@ def new_execution_id(fire_time: datetime) -> uuid.UUID:
     random = secrets.randbits(74)
     number = stamp << 80 | 0x7 << 76 | (random >> 62) << 64 | 0b10 << 62 | random & ((1 << 62) - 1)
     return uuid.UUID(int=number)
+
+
+def is_ours(execution_id: uuid.UUID) -> bool:
+    """Whether an id can be one of these. Others come from people and apps, and name nothing."""
+    return execution_id.int >> 80 <= _LAST_STAMP
 
 
 def fire_time_of(execution_id: uuid.UUID) -> datetime:

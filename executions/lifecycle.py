@@ -1,6 +1,6 @@
 """The only writer of an execution's state.
 
-Each verb is one conditional statement whose row count is looked at; a verb that ends an attempt also records it, in the
+Each verb is one conditional change whose row count is looked at; a verb that ends an attempt also records it, in the
 same transaction. Every step is a row of `executions.states.TRANSITIONS`. Invariant: whoever claims, finishes or
 rescues names the attempt; zero rows means that somebody else was first, which is an ordinary outcome and not an error.
 
@@ -27,6 +27,7 @@ from executions.storable import storable_text
 
 # Held rows look again by themselves after this long, whoever forgot to wake them.
 LOOK_AGAIN_AFTER = timedelta(seconds=5)
+_LONGEST_LINE = 60  # times that: five minutes
 # What is due sooner than this may have been read by a beat already, and can no longer be moved.
 SETTLED = timedelta(seconds=1)
 # A message whose run is due later than this is from before it was moved. Generous, since clocks may lag.
@@ -62,41 +63,50 @@ def record_skipped(executions: Sequence[Execution], *, reason: str, now: datetim
 def mark_queued(executions: Iterable[Execution], *, now: datetime) -> int:
     """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed meanwhile stays as it is.
 
-    `now` is when they were read as due. What is due later was moved or held back meanwhile: its message is void.
+    `now` is when they were read as due. What is due later, or waits and did not then, was moved or held back meanwhile:
+    its message is void.
     """
+    as_read: defaultdict[bool, list[Execution]] = defaultdict(list)
+    for execution in executions:
+        as_read[execution.is_waiting].append(execution)
     return sum(
         _change_free(
-            Execution.objects.with_ids(ids).due(now).filter(attempt=attempt),
+            ((execution.pk, execution.attempt) for execution in alike),
+            Execution.objects.due(now).filter(is_waiting=is_waiting),
             state=State.QUEUED,
             queued_at=now,
             reason="",
         )
-        for attempt, ids in _by_attempt((execution.pk, execution.attempt) for execution in executions).items()
+        for is_waiting, alike in as_read.items()
     )
 
 
 def hold(executions: Iterable[Execution], *, reason: str, until: datetime) -> int:
     """SCHEDULED or QUEUED → SCHEDULED at the same attempt: keep them back for a while, and let them say why."""
-    return sum(
-        _change_free(
-            Execution.objects.with_ids(ids).filter(attempt=attempt, state__in=[State.SCHEDULED, State.QUEUED]),
-            state=State.SCHEDULED,
-            reason=reason,
-            available_at=until,
-        )
-        for attempt, ids in _by_attempt((execution.pk, execution.attempt) for execution in executions).items()
+    return _change_free(
+        ((execution.pk, execution.attempt) for execution in executions),
+        Execution.objects.filter(state__in=[State.SCHEDULED, State.QUEUED]),
+        state=State.SCHEDULED,
+        reason=storable_text(reason, REASON_CHARACTERS),
+        available_at=until,
     )
 
 
-def _change_free(executions: ExecutionQuerySet, **changes: object) -> int:
-    """Change those that nobody holds at this moment.
+def _change_free(pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet, **changes: object) -> int:
+    """Change those of these (execution, attempt) pairs that nobody holds at this moment.
 
     For a beat and a heartbeat, which come again: they must not wait for the transaction of an app, nor in a ring with
     another who changes many rows at once.
     """
-    with transaction.atomic():
-        free = executions.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)
-        return Execution.objects.with_ids(list(free)).update(**changes)
+    by_attempt: defaultdict[int, list[uuid.UUID]] = defaultdict(list)
+    for execution_id, attempt in pairs:
+        by_attempt[attempt].append(execution_id)
+    changed = 0
+    for attempt, ids in by_attempt.items():  # nearly all are at their first attempt, so this is one round
+        with transaction.atomic():
+            free = among.with_ids(ids).filter(attempt=attempt).select_for_update(skip_locked=True).order_by("pk")
+            changed += Execution.objects.with_ids(list(free.values_list("pk", flat=True))).update(**changes)
+    return changed
 
 
 def move(execution_id: uuid.UUID, *, to: datetime, now: datetime) -> bool:
@@ -114,7 +124,7 @@ def skip(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> int:
     return (
         Execution.objects.with_ids(ids)
         .scheduled()
-        .update(state=State.SKIPPED, reason=reason, finished_at=now, is_waiting=False)
+        .update(state=State.SKIPPED, reason=storable_text(reason, REASON_CHARACTERS), finished_at=now, is_waiting=False)
     )
 
 
@@ -126,7 +136,13 @@ def revive(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> int:
     return (
         Execution.objects.with_ids(ids)
         .filter(state=State.SKIPPED, skipped_until=None, trigger__in=FIRE_TRIGGERS)
-        .update(state=State.SCHEDULED, trigger=Trigger.BACKFILL, reason=reason, available_at=now, finished_at=None)
+        .update(
+            state=State.SCHEDULED,
+            trigger=Trigger.BACKFILL,
+            reason=storable_text(reason, REASON_CHARACTERS),
+            available_at=now,
+            finished_at=None,
+        )
     )
 
 
@@ -188,11 +204,13 @@ def _hold_back(
 ) -> Held | None:
     """There is no room: wait for it, or not, as the job's overlap policy says."""
     reason = f"waits: {limit.most} of this job may run at once"
-    rows = claimable.update(state=State.SCHEDULED, reason=reason, available_at=now + LOOK_AGAIN_AFTER, is_waiting=True)
+    others = Execution.objects.waiting().filter(job_id=limit.job_id).exclude(pk=execution_id).count()
+    # To be woken is the usual way. The longer the line, the more seldom each looks by itself.
+    pause = LOOK_AGAIN_AFTER * min(_LONGEST_LINE, 1 + others // (10 * (limit.most or 1)))
+    rows = claimable.update(state=State.SCHEDULED, reason=reason, available_at=now + pause, is_waiting=True)
     if not rows:
         return None
-    others_wait = Execution.objects.waiting().filter(job_id=limit.job_id).exclude(pk=execution_id).exists()
-    if may_skip and (limit.overlap is Overlap.SKIP or (limit.overlap is Overlap.QUEUE and others_wait)):
+    if may_skip and (limit.overlap is Overlap.SKIP or (limit.overlap is Overlap.QUEUE and others > 0)):
         why = "another one waits already" if limit.overlap is Overlap.QUEUE else "the previous one still ran"
         reason = f"overlap {limit.overlap}: {why}"
         skip([execution_id], reason=reason, now=now)
@@ -213,18 +231,7 @@ def _ask_previous_to_stop(execution_id: uuid.UUID, limit: Limit, *, now: datetim
 
 def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: datetime) -> int:
     """Say that a worker still holds these (execution, attempt) pairs."""
-    return sum(
-        _change_free(Execution.objects.with_ids(ids).running().filter(attempt=attempt, worker=worker), heartbeat_at=now)
-        for attempt, ids in _by_attempt(held).items()
-    )
-
-
-def _by_attempt(pairs: Iterable[tuple[uuid.UUID, int]]) -> dict[int, list[uuid.UUID]]:
-    """Nearly all rows are at their first attempt, so one statement per attempt is one statement."""
-    found: defaultdict[int, list[uuid.UUID]] = defaultdict(list)
-    for execution_id, attempt in pairs:
-        found[attempt].append(execution_id)
-    return found
+    return _change_free(held, Execution.objects.running().filter(worker=worker), heartbeat_at=now)
 
 
 # ── Ends ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -298,27 +305,12 @@ def _end(
             .update(error=error, **changes)
         )
         if rows:
-            _attempt(claim.execution_id, claim.attempt, outcome, claim.worker, claim.started_at, now, error).save(
+            Attempt.ended(claim.execution_id, claim.attempt, outcome, claim.worker, claim.started_at, now, error).save(
                 force_insert=True
             )
             if claim.limited_job is not None:
                 wake(claim.limited_job, now=now)
         return bool(rows)
-
-
-def _attempt(
-    execution_id: uuid.UUID, number: int, outcome: Outcome, worker: str, start: datetime, end: datetime, error: str
-) -> Attempt:
-    return Attempt(
-        execution_id=execution_id,
-        fire_time=fire_time_of(execution_id),
-        number=number,
-        outcome=outcome,
-        worker=worker,
-        started_at=start,
-        finished_at=end,
-        error=error,
-    )
 
 
 def cancel(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> Cancelled:
@@ -364,10 +356,11 @@ def rescue(*, silent_since: datetime, now: datetime, limit: int = 1000) -> list[
         ids = list(silent.values_list("pk", flat=True)[:limit])
         limited = Execution.objects.with_ids(ids).filter(concurrency.is_limited())
         limited_jobs = set(limited.values_list("job_id", flat=True))
-        concurrency.lock(limited_jobs)
+        # An app may hold one for long: its executions are rescued next time, and no beat waits for it.
+        busy_jobs = limited_jobs - concurrency.lock_free(limited_jobs)
         # Locked, so that a finish that commits first takes its row out of the set and one that comes later finds a
         # higher attempt.
-        lost = list(silent.with_ids(ids).select_for_update(skip_locked=True))
+        lost = list(silent.with_ids(ids).exclude(job_id__in=busy_jobs).select_for_update(skip_locked=True))
         ends = {execution: _end_of_lost(execution) for execution in lost}
         for state, reason in ((State.CANCELLED, _CANCELLED), (State.DEAD, "")):
             _running(ends, state).update(state=state, reason=reason, lost=F("lost") + 1, finished_at=now, error=_LOST)
@@ -380,7 +373,7 @@ def rescue(*, silent_since: datetime, now: datetime, limit: int = 1000) -> list[
             error=_LOST,
         )
         Attempt.objects.bulk_create(
-            _attempt(e.pk, e.attempt, Outcome.WORKER_LOST, e.worker, e.started_at or now, now, _LOST) for e in lost
+            Attempt.ended(e.pk, e.attempt, Outcome.WORKER_LOST, e.worker, e.started_at or now, now, _LOST) for e in lost
         )
         for job_id, count in Counter(e.job_id for e in lost if e.job_id in limited_jobs).items():
             wake(job_id, now=now, count=count)

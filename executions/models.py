@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from django.db import models
 from django.db.models import Q
 
-from executions.identity import fire_time_of
+from executions.identity import fire_time_of, is_ours
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 
@@ -31,6 +31,7 @@ def choices(names: type[State] | type[Outcome] | type[Trigger]) -> list[tuple[st
 class ExecutionQuerySet(models.QuerySet["Execution"]):
     def with_ids(self, ids: Collection[uuid.UUID]) -> "ExecutionQuerySet":
         """Those rows. Ids sort by the fire time they carry, so only the partitions between them are looked at."""
+        ids = [execution_id for execution_id in ids if is_ours(execution_id)]
         if not ids:
             return self.none()
         first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + timedelta(milliseconds=1)
@@ -167,6 +168,29 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"attempt {self.number}: {self.outcome}"
+
+    @classmethod
+    def ended(
+        cls,
+        execution_id: uuid.UUID,
+        number: int,
+        outcome: Outcome,
+        worker: str,
+        start: datetime,
+        end: datetime,
+        error: str,
+    ) -> "Attempt":
+        """The record of one that has ended, not stored yet."""
+        return cls(
+            execution_id=execution_id,
+            fire_time=fire_time_of(execution_id),
+            number=number,
+            outcome=outcome,
+            worker=worker,
+            started_at=start,
+            finished_at=end,
+            error=error,
+        )
 
 
 class RunKey(models.Model):

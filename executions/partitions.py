@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
+from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from executions.models import Attempt, Execution
@@ -77,8 +77,6 @@ def make(months: Iterable[Month]) -> list[Month]:
     if not missing:
         return []
     with _own_connection() as own:
-        with own.cursor() as cursor:
-            cursor.execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
         return make_on(own, missing)
 
 
@@ -87,11 +85,12 @@ def make_on(database: BaseDatabaseWrapper, months: Iterable[Month]) -> list[Mont
     made = []
     with database.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-        there = set(_existing(cursor))
-        for month in sorted(set(months) - there):
-            for parent in PARENTS:
+        there = {parent: set(_months_of(cursor, parent)) for parent in PARENTS}
+        for month in sorted(set(months)):
+            lacking = [parent for parent in PARENTS if month not in there[parent]]
+            for parent in lacking:
                 _make_table(cursor, parent, month)
-            made.append(month)
+            made += [month] if lacking else []
     return made
 
 
@@ -99,11 +98,12 @@ def _make_table(cursor: Any, parent: str, month: Month) -> None:
     # Made apart and attached: `PARTITION OF` would lock the parent against every reader and writer.
     name = f"{parent}_{month}"
     cursor.execute(
-        f'CREATE TABLE "{name}" (LIKE "{parent}" INCLUDING DEFAULTS INCLUDING CONSTRAINTS) WITH ({_STORAGE})'
+        f'CREATE TABLE IF NOT EXISTS "{name}" (LIKE "{parent}" INCLUDING DEFAULTS INCLUDING CONSTRAINTS) '
+        f"WITH ({_STORAGE})"
     )
     cursor.execute(
-        f'ALTER TABLE "{parent}" ATTACH PARTITION "{name}" FOR VALUES FROM (%s) TO (%s)',
-        [month.start, month.following.start],
+        f'ALTER TABLE "{parent}" ATTACH PARTITION "{name}" '
+        f"FOR VALUES FROM ('{month.start.isoformat()}') TO ('{month.following.start.isoformat()}')"
     )
 
 
@@ -111,12 +111,13 @@ def existing() -> list[Month]:
     if not are_used():
         return []
     with connection.cursor() as cursor:
-        return _existing(cursor)
+        executions, attempts = (_months_of(cursor, parent) for parent in PARENTS)
+        return sorted(set(executions) & set(attempts))
 
 
-def _existing(cursor: Any) -> list[Month]:
+def _months_of(cursor: Any, parent: str) -> list[Month]:
     cursor.execute(
-        "SELECT relid::regclass::text FROM pg_partition_tree(%s::regclass) WHERE isleaf AND level > 0", [PARENTS[0]]
+        "SELECT relid::regclass::text FROM pg_partition_tree(%s::regclass) WHERE isleaf AND level > 0", [parent]
     )
     found = [_MONTH.search(name.strip('"')) for (name,) in cursor.fetchall()]
     return sorted(Month(int(match[1]), int(match[2])) for match in found if match)
@@ -143,8 +144,6 @@ def _drop(month: Month) -> str:
     """Drop one month; returns why not, if not."""
     execution, attempt = (f'"{parent}_{month}"' for parent in PARENTS)
     with _own_connection() as own, own.cursor() as cursor:
-        # A lock that does not come soon would make everybody wait behind it: rather come again.
-        cursor.execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute("SELECT to_regclass(%s)", [execution])
         if cursor.fetchone() == (None,):
@@ -164,10 +163,14 @@ def _drop(month: Month) -> str:
 
 @contextmanager
 def _own_connection() -> Iterator[BaseDatabaseWrapper]:
-    """A transaction apart from the caller's."""
-    own = connections.create_connection(DEFAULT_DB_ALIAS)
+    """A transaction apart from the caller's, and apart from the pool: those who wait here hold what is in it."""
+    own = connection.copy()
+    own.settings_dict["OPTIONS"].pop("pool", None)
     try:
         own.set_autocommit(False)
+        with own.cursor() as cursor:
+            # A lock that does not come soon would make everybody wait behind it: rather come again.
+            cursor.execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
         try:
             yield own
         except BaseException:

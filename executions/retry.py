@@ -38,8 +38,11 @@ class RetryPolicy:
 
     @classmethod
     def stored(cls, values: Mapping[str, Any]) -> "RetryPolicy":
-        """From what a job keeps: only what differs from the default, lists for tuples."""
-        plain: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        """From what a job keeps: what differs from the default, lists for tuples. A newer release may keep more."""
+        known = {field.name for field in fields(cls)}
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items() if name in known
+        }
         return cls(**plain)
 
     def to_store(self) -> dict[str, Any]:

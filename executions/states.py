@@ -44,7 +44,7 @@ class Overlap(StrEnum):
     ALLOW = "ALLOW"  # it waits for its turn, if there is a limit at all
     SKIP = "SKIP"
     QUEUE = "QUEUE"  # one waits, further ones are skipped
-    CANCEL_PREVIOUS = "CANCEL_PREVIOUS"  # it waits, and those that run are asked to stop
+    CANCEL_PREVIOUS = "CANCEL_PREVIOUS"  # it waits, and the oldest that runs is asked to stop
 
 
 # A fire of these exists once per (job, fire_time); runs that people and apps ask for may share an instant.

@@ -36,6 +36,7 @@ class Kind:
     high: int
     names: tuple[str, ...] = ()
     allowed: str = ""
+    unit: str = ""  # of an interval that would do instead of a long step
 
     @property
     def all(self) -> range:
@@ -43,10 +44,10 @@ class Kind:
 
 
 _MONTHS = ("", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-SECOND = Kind("second", 0, 59, allowed="0 to 59")
-MINUTE = Kind("minute", 0, 59, allowed="0 to 59")
-HOUR = Kind("hour", 0, 23, allowed="0 to 23")
-DAY = Kind("day of month", 1, 31, allowed="1 to 31, or L for the last day")
+SECOND = Kind("second", 0, 59, allowed="0 to 59", unit="second")
+MINUTE = Kind("minute", 0, 59, allowed="0 to 59", unit="minute")
+HOUR = Kind("hour", 0, 23, allowed="0 to 23", unit="hour")
+DAY = Kind("day of month", 1, 31, allowed="1 to 31, or L for the last day", unit="day")
 MONTH = Kind("month", 1, 12, _MONTHS, allowed="1 to 12 or jan to dec")
 WEEKDAY = Kind(
     "weekday",
@@ -56,6 +57,12 @@ WEEKDAY = Kind(
     allowed="0 to 7 (0 and 7 are Sunday) or sun to sat; 5#3 is the third Friday, 5L the last",
 )
 KINDS = (SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY)
+
+_NO_YEAR = " There is no field for the year: bound the schedule by a start and an end."
+_NO_ALIASES = {
+    "@every": " For an interval use Every(seconds=…, anchor=…).",
+    "@reboot": " A schedule fires at moments, never because something was started.",
+}
 
 _ITEM = re.compile(r"(?P<first>\*|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d+))?", re.ASCII)
 _SPREAD = re.compile(r"h(?:\((?P<first>\d+)-(?P<last>\d+)\))?(?:/(?P<step>\d+))?", re.ASCII)
@@ -122,7 +129,7 @@ def parse(expression: str, *, key: str = "") -> Fields:
         raise InvalidSchedule(
             "cron",
             f"The cron expression {expression!r} must have 5 fields (minute hour day month weekday), or 6 with the "
-            f"seconds first, not {len(texts)}.",
+            f"seconds first, not {len(texts)}." + (_NO_YEAR if len(texts) == 7 else ""),
         )
     kinds = KINDS[6 - len(texts) :]
     read = [
@@ -146,7 +153,8 @@ def _unaliased(expression: str) -> str:
     if not text.startswith("@"):
         return expression
     if text not in ALIASES:
-        raise InvalidSchedule("cron", f"There is no alias {expression!r}; there are {', '.join(ALIASES)}.")
+        remedy = next((hint for start, hint in _NO_ALIASES.items() if text.startswith(start)), "")
+        raise InvalidSchedule("cron", f"There is no alias {expression!r}; there are {', '.join(ALIASES)}.{remedy}")
     return ALIASES[text]
 
 
@@ -220,8 +228,8 @@ class _Reader:
         if step >= len(values) > 1:
             raise self._refusal(
                 item,
-                f"a step of {step} leaves only the first of {len(values)} values; name that value alone, or use an "
-                f"interval for every {step} {self.kind.name}s",
+                f"a step of {step} leaves only the first of {len(values)} values; name that value alone"
+                + (f", or use an interval for every {step} {self.kind.unit}s" if self.kind.unit else ""),
             )
         return [value % 7 if self.kind is WEEKDAY else value for value in values[::step]]
 

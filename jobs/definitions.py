@@ -10,7 +10,8 @@ tests; left out, it is the database's time.
 """
 
 import secrets
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -23,10 +24,13 @@ from executions.storable import in_a_line, storable_text
 from jobs import targets
 from jobs.finding import find
 from jobs.misfires import passed_fires
-from jobs.models import OPEN_STATES, Change, Job, JobState, JobVersion, Schedule, shard_of
-from jobs.recurrence import Recurrence
-from jobs.refusals import InvalidDefinition, StaleVersion
+from jobs.models import OPEN_STATES, THROUGH_CHARACTERS, Change, Job, JobState, JobVersion, Schedule, shard_of
+from jobs.recurrence import Cron, Every, Once, Within
+from jobs.refusals import InvalidDefinition, StaleVersion, check_text, shown
 from jobs.specification import Specification, check_moment, stored_definition
+from jobs.wording import in_words
+
+_INSTANT = timedelta(microseconds=1)
 
 
 def create(
@@ -40,6 +44,7 @@ def create(
     **fields: Any,
 ) -> Job:
     """Store a job and, if it has one, its schedule: both or neither. `fields` are those of a Specification."""
+    check_text(InvalidDefinition, by=by, through=through)
     said = Specification(key=key, task=task).changed(fields)
     said.check()
     said = said.normalised()
@@ -52,6 +57,8 @@ def create(
             schedule = _make_schedule(job, said, first_fire) if said.schedule is not None else None
             _keep_version(job, schedule, Change.CREATED, by=by, through=through, now=now)
     except IntegrityError:
+        if not Job.objects.open().filter(key=key).exists():
+            raise
         raise InvalidDefinition("key", f"There is a job {key!r} already; choose another key.") from None
     return job
 
@@ -67,12 +74,15 @@ def change(
     **fields: Any,
 ) -> Job:
     """Give fields other values, starting from the version that was read. Coming fires run as the job says now."""
+    if type(version) is not int:
+        raise InvalidDefinition("version", f"version must be a whole number, not {shown(version)}.")
+    check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
         job, schedule = _hold(job)
         if job.version != version:
             raise StaleVersion(key=job.key, read=version, current=job.version)
-        before = Specification.of(job, None if "schedule" in fields and _is_unreadable(schedule) else schedule)
+        before = _said_so_far(job, schedule, is_schedule_replaced="schedule" in fields)
         after = _changed(job, before, fields, task_lives_elsewhere=task_lives_elsewhere)
         if after.is_same_as(before):
             return job
@@ -95,13 +105,14 @@ def pause(
     now: datetime | None = None,
 ) -> Job:
     """Fire no more until resumed, or until a moment. Runs that were asked for, retries and waiting rows still run."""
+    check_text(InvalidDefinition, reason=reason, by=by, through=through)
     now = now or database_now()
     check_moment("until", until, now=now)
     reason, by = (storable_text(text, REASON_CHARACTERS) for text in (reason, by))
     with transaction.atomic():
         job, schedule = _hold(job)
         if schedule is not None and schedule.is_active:
-            _take_back(job, schedule, now=now, reason=storable_text(f"paused: {reason}", REASON_CHARACTERS))
+            _take_back(job, schedule, now=now, reason=_paused(reason))
             _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "paused"))
             schedule.is_active = False
             _advance(schedule)
@@ -111,7 +122,11 @@ def pause(
 
 
 def resume(job: Job | str, *, by: str = "", through: str = "python", now: datetime | None = None) -> Job:
-    """Fire again, from now on. The fires of the pause become one row that says so; none of them runs."""
+    """Fire again. The fires of the pause become one row that says so; none of them runs.
+
+    A pause that was set to end has ended then, also if nobody came to say so: fires since are late, not paused.
+    """
+    check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
         job, schedule = _hold(job)
@@ -123,7 +138,8 @@ def resume(job: Job | str, *, by: str = "", through: str = "python", now: dateti
                     "schedule",
                     f"The schedule {str(schedule)!r} of {job.key!r} cannot be read; give the job another one.",
                 )
-            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "resumed"))
+            until = min(now, job.paused_until - _INSTANT) if job.paused_until is not None else now
+            _settle_passed(job, schedule, until=until, now=now, reason=_why_not_planned(job, "resumed"))
             schedule.is_active = True
             _advance(schedule)
         _save(job, now=now, state=JobState.ACTIVE, paused_reason="", paused_by="", paused_until=None)
@@ -135,6 +151,7 @@ def archive(
     job: Job | str, *, reason: str = "", by: str = "", through: str = "python", now: datetime | None = None
 ) -> Job:
     """End a job for good and free its key. Its history stays; runs that were asked for still run."""
+    check_text(InvalidDefinition, reason=reason, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
         job, schedule = _hold(job)
@@ -157,14 +174,15 @@ def resume_due(now: datetime, *, limit: int = 100) -> int:
 def _resume_if_due(pk: int, *, now: datetime) -> bool:
     """One of them, as it is by now: somebody may have ended or prolonged the pause meanwhile."""
     with transaction.atomic():
-        job = Job.objects.pause_over(now).select_for_update().filter(pk=pk).first()
+        job = Job.objects.pause_over(now).select_for_update(skip_locked=True).filter(pk=pk).first()
         if job is None:
             return False
         try:
             resume(job, through="beat", now=now)
         except InvalidDefinition as error:
-            # Broken behind our back (by SQL, by a zone that is gone): it must not stop the others.
+            # Broken behind our back (by SQL, by a zone that is gone): it stays paused, and stops nobody else.
             events.warn("a pause cannot end: the schedule cannot be read", job=job.key, error=in_a_line(error))
+            Job.objects.filter(pk=pk).update(paused_until=None)
             return False
     return True
 
@@ -205,6 +223,16 @@ def _hold(job: Job | str) -> tuple[Job, Schedule | None]:
     return found, schedule
 
 
+def _said_so_far(job: Job, schedule: Schedule | None, *, is_schedule_replaced: bool) -> Specification:
+    if schedule is None or not is_schedule_replaced or not _is_unreadable(schedule):
+        return Specification.of(job, schedule)
+    return replace(
+        Specification.of(job, None),
+        max_fires=schedule.max_fires,
+        misfire_grace_seconds=schedule.misfire_grace_seconds,
+    )
+
+
 def _changed(job: Job, before: Specification, fields: dict[str, Any], *, task_lives_elsewhere: bool) -> Specification:
     after = before.changed(fields)
     if after.key != job.key:
@@ -226,20 +254,22 @@ def _take_back(job: Job, schedule: Schedule, *, now: datetime, reason: str) -> N
     given_back = len(unplanned.removed) + unplanned.skipped
     if schedule.fires_left is not None and given_back:
         schedule.fires_left += given_back
-        schedule.next_fire_at = schedule.next_fire_at or schedule.recurrence.next_after(now)
+        if schedule.next_fire_at is None and not _is_unreadable(schedule):
+            schedule.next_fire_at = schedule.recurrence.next_after(now)
 
 
-def _settle_passed(job: Job, schedule: Schedule, *, now: datetime, reason: str) -> None:
-    """Fires up to now that nobody planned will not run: one row says so, and the schedule goes on from now."""
-    if schedule.next_fire_at is None or schedule.next_fire_at > now:
+def _settle_passed(job: Job, schedule: Schedule, *, now: datetime, reason: str, until: datetime | None = None) -> None:
+    """Fires up to now that nobody planned will not run: one row says so, and the schedule goes on from there."""
+    until = until or now
+    if schedule.next_fire_at is None or schedule.next_fire_at > until:
         return
     if _is_unreadable(schedule):
-        row, following = job.new_skipped_row(schedule.next_fire_at, now, None, now=now), None
+        row, following = job.new_skipped_row(schedule.next_fire_at, until, None, now=now), None
     else:
-        stretch = passed_fires(schedule.recurrence, due_at=schedule.next_fire_at, until=now)
+        stretch = passed_fires(schedule.recurrence, due_at=schedule.next_fire_at, until=until)
         assert stretch is not None
         row = job.new_skipped_row(stretch.first, stretch.last, stretch.count, now=now)
-        following = schedule.recurrence.next_after(now)
+        following = schedule.recurrence.next_after(until)
     lifecycle.record_skipped([row], reason=reason, now=now)
     schedule.next_fire_at = following
 
@@ -255,9 +285,13 @@ def _is_unreadable(schedule: Schedule | None) -> bool:
     return False
 
 
+def _paused(reason: str) -> str:
+    return f"paused: {reason}"[:REASON_CHARACTERS] if reason else "paused"
+
+
 def _why_not_planned(job: Job, done: str) -> str:
     if job.state == JobState.PAUSED:
-        return storable_text(f"paused: {job.paused_reason}", REASON_CHARACTERS)
+        return _paused(job.paused_reason)
     return f"misfire: no beat could plan these in time, and then the job was {done}"
 
 
@@ -293,10 +327,13 @@ def _make_schedule(job: Job, said: Specification, first_fire: datetime | None, *
     )
 
 
-def _first_fire(schedule: Recurrence, now: datetime) -> datetime:
+def _first_fire(schedule: Cron | Every | Once | Within, now: datetime) -> datetime:
     first = schedule.next_after(now)
     if first is None:
-        raise InvalidDefinition("schedule", "The schedule never fires after now; choose a date that will come.")
+        words = in_words(schedule)
+        raise InvalidDefinition(
+            "schedule", f"The schedule ({words}) never fires after now; choose a date that will come."
+        )
     return first
 
 
@@ -330,6 +367,6 @@ def _version(
         definition=stored_definition(job, schedule),
         changed_at=now,
         changed_by=storable_text(by, REASON_CHARACTERS),
-        through=through,
+        through=storable_text(through, THROUGH_CHARACTERS),
         note=storable_text(note, REASON_CHARACTERS),
     )

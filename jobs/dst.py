@@ -29,17 +29,18 @@ def zone_named(name: str) -> ZoneInfo:
             raise ValueError(name)
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise InvalidSchedule("timezone", f"{name[:80]!r} is no time zone; {_remedy(name)}.") from None
+        raise InvalidSchedule("timezone", f"{name[:80]!r} is no time zone; {_remedy(name)}") from None
 
 
 def _remedy(name: str) -> str:
+    """The nearest names of places. An abbreviation or an offset is near to much that means something else."""
     wanted = name.strip().replace(" ", "_").lower()
-    names = sorted(zone for zone in available_timezones() if not zone.startswith(_NO_ZONES))
-    by_lower = {zone.lower(): zone for zone in names} | {zone.lower().split("/")[-1]: zone for zone in names}
-    near = dict.fromkeys(by_lower[match] for match in get_close_matches(wanted, by_lower, n=3, cutoff=0.7))
-    if near:
-        return f"did you mean {' or '.join(repr(zone) for zone in near)}"
-    return "use an IANA name such as 'Europe/Berlin' or 'UTC'"
+    names = sorted(zone for zone in available_timezones() if "/" in zone and not zone.startswith((*_NO_ZONES, "Etc/")))
+    by_lower = {zone.lower().split("/")[-1]: zone for zone in names} | {zone.lower(): zone for zone in names}
+    near = [wanted] if wanted in by_lower else get_close_matches(wanted, by_lower, n=3, cutoff=0.7)
+    if near and len(wanted) > 4:
+        return f"did you mean {' or '.join(dict.fromkeys(repr(by_lower[match]) for match in near))}?"
+    return "use an IANA name, mostly that of a city, such as 'Europe/Berlin', or 'UTC'."
 
 
 @dataclass(frozen=True, order=True)

@@ -16,7 +16,7 @@ def find(job: Job | str) -> Job:
         raise NoSuchJob(str(job), [])  # no database could be asked for some of these
     found = Job.objects.open().filter(key=job).first()
     if found is None:
-        raise NoSuchJob(job, _near(job))
+        raise NoSuchJob(job, _near(job), is_over=Job.objects.filter(key=job).exists())
     return found
 
 

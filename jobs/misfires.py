@@ -12,7 +12,7 @@ from itertools import islice
 from jobs.recurrence import Recurrence
 
 # Counting is for the reader of the row. A stretch with more fires than this is recorded without a count.
-COUNT_LIMIT = 10_000
+COUNT_LIMIT = 500
 
 
 @dataclass(frozen=True)

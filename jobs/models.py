@@ -21,6 +21,7 @@ from jobs.recurrence import Cron, Every, Once, Within, shared_cron
 
 SHARDS = 64
 DEFAULT_GRACE_SECONDS = 60
+THROUGH_CHARACTERS = 32
 
 
 class JobState(StrEnum):
@@ -218,7 +219,9 @@ class JobVersion(models.Model):
     definition = models.JSONField(encoder=DjangoJSONEncoder)
     changed_at = models.DateTimeField()
     changed_by = models.CharField(max_length=200, blank=True, help_text="Who.")
-    through = models.CharField(max_length=32, help_text="Through what: python, rest, admin, command, beat.")
+    through = models.CharField(
+        max_length=THROUGH_CHARACTERS, help_text="Through what: python, rest, admin, command, beat."
+    )
     note = models.CharField(max_length=200, blank=True)
 
     class Meta:

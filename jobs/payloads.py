@@ -22,8 +22,6 @@ def check(args: Sequence[Any], kwargs: Mapping[str, Any], refusal: type[Refused]
         if not isinstance(value, kind):
             raise refusal(field, f"{field} must be {name}, not {type(value).__name__}.")
     size = _json_bytes("args", list(args), refusal) + _json_bytes("kwargs", dict(kwargs), refusal)
-    if not all(isinstance(name, str) for name in kwargs):
-        raise refusal("kwargs", "The names of keyword arguments must be text.")
     if size > settings.ONBEAT_JOBS_PAYLOAD_BYTES:
         raise refusal(
             "kwargs",
@@ -40,8 +38,11 @@ def _json_bytes(field: str, value: object, refusal: type[Refused]) -> int:
         raise refusal(field, f"The {field} must be plain JSON: {error}.") from None
     if holds_nul(encoded):
         raise refusal(field, f"The {field} must not hold a NUL character.")
-    if any(isinstance(part, dict) and part.keys() == _MARKED for level in levels(value) for part in level):
+    objects = [part for level in levels(value) for part in level if isinstance(part, dict)]
+    if any(part.keys() == _MARKED for part in objects):
         raise refusal(field, f"The {field} must not hold an object of just __type__ and __value__.")
+    if not all(isinstance(name, str) for part in objects for name in part):
+        raise refusal(field, f"The names in the {field} must be text.")
     if is_too_deep(value):
         raise refusal(field, f"The {field} are nested too deep; keep them flatter.")
     return len(encoded)

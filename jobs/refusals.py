@@ -34,14 +34,20 @@ class InvalidRun(Refused):
     """The asked-for run cannot be."""
 
 
+def check_text(refusal: "type[Refused]", **values: object) -> None:
+    for field, value in values.items():
+        if not isinstance(value, str):
+            raise refusal(field, f"{field} must be text, not {type(value).__name__}.")
+
+
 class StaleVersion(Refused):
     """Somebody else changed the job since it was read; the edit was not made."""
 
     def __init__(self, *, key: str, read: int, current: int) -> None:
         super().__init__(
             "version",
-            f"The job {key!r} was changed meanwhile: this edit began from version {read} and the job is at version "
-            f"{current}; read it again and repeat the edit.",
+            f"The job {key!r} was changed meanwhile: this edit began from version {shown(read)} and the job is at "
+            f"version {current}; read it again, and repeat the edit if it is still wanted.",
         )
         self.current = current
 
@@ -49,6 +55,9 @@ class StaleVersion(Refused):
 class NoSuchJob(Refused):
     """No open job has this key."""
 
-    def __init__(self, key: str, near: list[str]) -> None:
+    def __init__(self, key: str, near: list[str], *, is_over: bool = False) -> None:
+        if is_over:
+            super().__init__("job", f"The job {key!r} is over; create it anew.")
+            return
         remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "create it first, or look for its key."
         super().__init__("job", f"There is no job {key[:80]!r}; {remedy}")

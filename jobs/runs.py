@@ -9,8 +9,8 @@ tests; left out, it is the database's time.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -21,11 +21,12 @@ from django.db import transaction
 from executions import lifecycle, run_keys
 from executions.clock import database_now
 from executions.models import MAX_PRIORITY, Execution
+from executions.replay import replay as replays_of
 from executions.states import Trigger
 from jobs import payloads
 from jobs.finding import find
 from jobs.models import OPEN_STATES, Job
-from jobs.refusals import InvalidRun, shown
+from jobs.refusals import InvalidRun, check_text, shown
 
 MOST_AT_ONCE = 10_000
 _KEY_CHARACTERS = 200
@@ -64,11 +65,16 @@ class ByKey(StrEnum):
 
 def run(job: Job | str, *, now: datetime | None = None, **wanted: Any) -> Asked:
     """Ask for one run, with the fields of Wanted."""
+    known = [field.name for field in fields(Wanted)]
+    for name in wanted:
+        if name not in known:
+            raise InvalidRun(name, f"A run has no field {shown(name)}; there are {', '.join(known)}.")
     return run_many(job, [Wanted(**wanted)], now=now)[0]
 
 
-def run_many(job: Job | str, wanted: Sequence[Wanted], *, now: datetime | None = None) -> list[Asked]:
+def run_many(job: Job | str, wanted: Iterable[Wanted], *, now: datetime | None = None) -> list[Asked]:
     """Ask for many runs of one job, in a constant number of statements; the answers come in the same order."""
+    wanted = list(wanted)
     if len(wanted) > MOST_AT_ONCE:
         raise InvalidRun("runs", f"One call takes up to {MOST_AT_ONCE} runs, not {len(wanted)}; send them in parts.")
     now = now or database_now()
@@ -97,6 +103,9 @@ def move(
     now: datetime | None = None,
 ) -> ByKey:
     """Let a delayed run come at another time."""
+    if run_at is None and delay is None:
+        raise InvalidRun("run_at", "Say when the run is to come: run_at or delay.")
+    check_text(InvalidRun, run_key=run_key)
     job, now = find(job), now or database_now()
     moment = _moment(run_at, delay, now=now)
     with transaction.atomic():
@@ -111,6 +120,7 @@ def move(
 
 def cancel(job: Job | str, run_key: str, *, reason: str = "cancelled", now: datetime | None = None) -> ByKey:
     """Cancel a run by its key. One that runs already is asked to stop."""
+    check_text(InvalidRun, run_key=run_key, reason=reason)
     job, now = find(job), now or database_now()
     with transaction.atomic():
         execution_id = run_keys.holder(job.pk, run_key)
@@ -120,6 +130,21 @@ def cancel(job: Job | str, run_key: str, *, reason: str = "cancelled", now: date
     if cancelled.before_run:
         return ByKey.DONE
     return ByKey.ASKED_TO_STOP if cancelled.asked_to_stop else ByKey.UNKNOWN  # it ended at this very moment
+
+
+def replay(
+    ids: Collection[uuid.UUID],
+    *,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    note: str = "replayed",
+    now: datetime | None = None,
+) -> list[uuid.UUID]:
+    """Run again what is over, as new executions, with the same payload or another. Dead letters count as handled."""
+    check_text(InvalidRun, note=note)
+    payloads.check(() if args is None else args, {} if kwargs is None else kwargs, InvalidRun)
+    replays = replays_of(ids, args=args, kwargs=kwargs, note=note, now=now or database_now())
+    return [execution.pk for execution in replays]
 
 
 def _row(job: Job, wanted: Wanted, moment: datetime, *, now: datetime) -> Execution:
@@ -139,6 +164,8 @@ def _row(job: Job, wanted: Wanted, moment: datetime, *, now: datetime) -> Execut
 
 def _checked(wanted: Wanted, *, now: datetime) -> datetime:
     """When it is wanted, if it can be."""
+    if not isinstance(wanted, Wanted):
+        raise InvalidRun("runs", f"Each run must be a Wanted(…), not {shown(wanted)}.")
     _check_key(wanted.run_key)
     priority = wanted.priority
     if priority is not None and (type(priority) is not int or not 0 <= priority <= MAX_PRIORITY):

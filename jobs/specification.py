@@ -140,9 +140,26 @@ class Specification:
         _check_policies(self)
 
 
+# What people from elsewhere call things.
+_CALLED_HERE = {
+    "cron": "schedule=Cron(…)",
+    "every": "schedule=Every(…)",
+    "interval": "schedule=Every(…)",
+    "once": "schedule=Once(…)",
+    "timezone": 'schedule=Cron(…, timezone="Europe/Berlin")',
+    "start": "schedule=Within(…, start=…)",
+    "end": "schedule=Within(…, end=…)",
+    "max_retries": "retry=RetryPolicy(max_attempts=…)",
+    "name": "key=…",
+    "enabled": "definitions.pause(…) and definitions.resume(…)",
+}
+
+
 def _nearest_field(name: str, known: list[str]) -> str:
     if name in {each.name for each in fields(RetryPolicy)}:
         return f"it belongs to the retry policy: retry=RetryPolicy({name}=…)."
+    if name in _CALLED_HERE:
+        return f"use {_CALLED_HERE[name]}."
     near = get_close_matches(name, known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
 
@@ -216,7 +233,13 @@ def _check_types(said: Specification) -> None:
     for name, (kind, words) in _TYPES.items():
         value = getattr(said, name)
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise InvalidDefinition(name, f"{name} must be {words}, not {type(value).__name__}.")
+            raise InvalidDefinition(name, f"{name} must be {words}, not {type(value).__name__}.{_as_cron(name, value)}")
+
+
+def _as_cron(name: str, value: object) -> str:
+    return (
+        f" A cron expression is given as Cron({shown(value)})." if name == "schedule" and isinstance(value, str) else ""
+    )
 
 
 def _check_names(said: Specification) -> None:

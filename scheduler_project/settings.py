@@ -9,6 +9,8 @@ import secrets
 from pathlib import Path
 from urllib.parse import quote
 
+from psycopg import IsolationLevel
+
 from scheduler_project import env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -91,6 +93,8 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 else:
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"]["OPTIONS"] = {
+        # Limits are counted under a lock, by a statement that must see what was committed before it.
+        "isolation_level": IsolationLevel.READ_COMMITTED,
         "pool": {"min_size": 1, "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=1), "timeout": 10},
         "connect_timeout": 5,
         # A host that vanished without a word is noticed within half a minute, and not after hours.

@@ -34,7 +34,9 @@ class Migration(migrations.Migration):
             field=models.DateTimeField(help_text="Its execution's, to the millisecond: both lie in one partition.", null=True),
         ),
         migrations.RunSQL(
-            "DELETE FROM onbeat_attempt WHERE execution_id NOT IN (SELECT id FROM onbeat_execution)", migrations.RunSQL.noop
+            "DELETE FROM onbeat_attempt WHERE NOT EXISTS "
+            "(SELECT 1 FROM onbeat_execution WHERE onbeat_execution.id = onbeat_attempt.execution_id)",
+            migrations.RunSQL.noop,
         ),
         migrations.RunSQL(
             "UPDATE onbeat_attempt SET fire_time = "

@@ -335,6 +335,6 @@ def test_a_job_that_is_over_cannot_be_changed(state: str, noon: datetime) -> Non
         definitions.pause(job, reason="x", now=noon)
     with pytest.raises(InvalidDefinition):
         definitions.resume(job, now=noon)
-    with pytest.raises(Refused, match="There is no job 'report'"):
+    with pytest.raises(Refused, match="The job 'report' is over; create it anew"):
         definitions.change("report", version=2, priority=9, now=noon)
     assert everything() == before

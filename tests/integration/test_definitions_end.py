@@ -82,7 +82,7 @@ def test_runs_that_were_asked_for_still_run_after_archiving_and_new_ones_are_ref
     with pytest.raises(InvalidRun, match="is ARCHIVED and runs no more; create it anew") as refusal:
         runs.run(archived, now=noon)
     assert refusal.value.field == "job"
-    with pytest.raises(Refused, match="There is no job 'report'"):
+    with pytest.raises(Refused, match="The job 'report' is over; create it anew"):
         runs.run("report", now=noon)
     assert rows.everything() == before
 

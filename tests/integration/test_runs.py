@@ -183,7 +183,7 @@ def test_a_key_is_a_jobs_own_and_letters_are_told_apart(job: Job, noon: datetime
 def test_runs_without_a_key_never_meet(job: Job, noon: datetime) -> None:
     assert {runs.run(job, run_key="", now=noon).is_new for _ in range(3)} == {True}
     assert not RunKey.objects.exists()
-    assert runs.move(job, "", now=noon) == runs.cancel(job, "", now=noon) == ByKey.UNKNOWN
+    assert runs.move(job, "", delay=seconds(9), now=noon) == runs.cancel(job, "", now=noon) == ByKey.UNKNOWN
 
 
 def test_a_key_of_200_characters_of_any_script_is_taken(job: Job, noon: datetime) -> None:
@@ -222,7 +222,7 @@ def test_a_key_is_free_after_each_kind_of_end_and_taken_over(
 ) -> None:
     first = runs.run(job, run_key="k", now=noon)
     end(row_of(first), noon)
-    assert runs.cancel(job, "k", now=noon) == runs.move(job, "k", now=noon) == ByKey.UNKNOWN
+    assert runs.cancel(job, "k", now=noon) == runs.move(job, "k", delay=seconds(9), now=noon) == ByKey.UNKNOWN
     second = runs.run(job, run_key="k", delay=seconds(60), now=noon)
     assert second.is_new
     assert second.execution_id != first.execution_id
@@ -250,7 +250,7 @@ def test_a_run_is_moved_before_its_moment_to_a_later_or_an_earlier_one(job: Job,
     row = row_of(asked)
     assert row.available_at == noon + seconds(5)
     assert row.fire_time == fire_time_of(row.pk) == noon + timedelta(days=40)  # its name stays what it was
-    assert runs.move(job, "k", now=noon) == ByKey.DONE
+    assert runs.move(job, "k", delay=seconds(0), now=noon) == ByKey.DONE
     assert list(Execution.objects.due(noon)) == [row]
 
 

@@ -24,7 +24,7 @@ def refusal_of(expression: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("expression", "count"), [("", 0), ("   ", 0), ("* * * *", 4), ("* * * * * * *", 7), ("*****", 1)]
+    ("expression", "count"), [("", 0), ("   ", 0), ("* * * *", 4), ("* * * * * * * *", 8), ("*****", 1)]
 )
 def test_a_wrong_number_of_fields_is_refused(expression: str, count: int) -> None:
     assert refusal_of(expression) == (
@@ -33,7 +33,18 @@ def test_a_wrong_number_of_fields_is_refused(expression: str, count: int) -> Non
     )
 
 
-@pytest.mark.parametrize("alias", ["@reboot", "@", "@hourly 5", "@daily @daily"])
+def test_a_year_is_refused_with_what_does_the_same() -> None:
+    assert refusal_of("0 0 12 * * ? 2027").endswith(
+        "not 7. There is no field for the year: bound the schedule by a start and an end."
+    )
+
+
+@pytest.mark.parametrize(("alias", "remedy"), [("@every 5m", "use Every(seconds=…"), ("@reboot", "never because")])
+def test_an_alias_of_others_is_refused_with_what_does_the_same(alias: str, remedy: str) -> None:
+    assert remedy in refusal_of(alias)
+
+
+@pytest.mark.parametrize("alias", ["@", "@hourly 5", "@daily @daily"])
 def test_an_unknown_alias_is_refused_with_those_that_there_are(alias: str) -> None:
     assert refusal_of(alias) == (
         f"There is no alias {alias!r}; there are @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually."

@@ -141,7 +141,7 @@ def test_a_keyword_name_with_a_nul_is_refused(noon: datetime) -> None:
 @pytest.mark.parametrize("name", [1, 1.5, True, None])
 def test_a_keyword_name_that_is_not_text_is_refused(name: object, noon: datetime) -> None:
     refusal = refusal_of(noon, kwargs={"fine": 1, name: 2})
-    assert (refusal.field, str(refusal)) == ("kwargs", "The names of keyword arguments must be text.")
+    assert (refusal.field, str(refusal)) == ("kwargs", "The names in the kwargs must be text.")
 
 
 @pytest.mark.parametrize("given", [{"kwargs": {"a": "x" * 40}}, {"args": ["x" * 40]}], ids=["kwargs", "args"])
@@ -184,7 +184,8 @@ def test_a_value_at_its_limit_is_not_what_is_refused(given: dict[str, Any], noon
 def test_a_schedule_whose_only_fire_has_passed_is_refused(delay: timedelta, noon: datetime) -> None:
     refusal = refusal_of(noon, schedule=Once(noon + delay))
     assert refusal.field == "schedule"
-    assert str(refusal) == "The schedule never fires after now; choose a date that will come."
+    assert str(refusal).startswith("The schedule (Once, on ")
+    assert str(refusal).endswith(" UTC) never fires after now; choose a date that will come.")
 
 
 def test_a_schedule_that_never_fires_is_refused(noon: datetime) -> None:
@@ -198,7 +199,11 @@ def test_a_schedule_that_never_fires_is_refused(noon: datetime) -> None:
         ("key", 5, "key must be text, not int."),
         ("task", None, "task must be text, not NoneType."),
         ("queue", b"default", "queue must be text, not bytes."),
-        ("schedule", "0 3 * * *", "schedule must be a Cron, Every, Once or Within, not str."),
+        (
+            "schedule",
+            "0 3 * * *",
+            "schedule must be a Cron, Every, Once or Within, not str. A cron expression is given as Cron('0 3 * * *').",
+        ),
         ("args", "abc", "args must be a list, not str."),
         ("kwargs", ["a"], "kwargs must be a mapping, not list."),
         ("priority", 5.5, "priority must be a whole number, not float."),

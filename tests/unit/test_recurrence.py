@@ -115,12 +115,19 @@ def test_a_range_whose_ends_only_look_alike_is_a_range(expression: str, followin
 
 
 @pytest.mark.parametrize(
-    "zone", ["", "Mars/Base", "../etc/passwd", "+02:00", "localtime", "Factory", "posix/UTC", "right/UTC"]
+    "zone",
+    [
+        *("", "Mars/Base", "../etc/passwd", "+02:00", "localtime", "Factory", "posix/UTC", "right/UTC"),
+        *("GMT+2", "UTC+1", "CEST", "PST"),  # near to names that mean something else
+    ],
 )
 def test_an_unknown_zone_is_refused(zone: str) -> None:
     with pytest.raises(InvalidSchedule) as refusal:
         Cron("0 0 * * *", zone)
-    assert str(refusal.value) == f"{zone!r} is no time zone; use an IANA name such as 'Europe/Berlin' or 'UTC'."
+    assert (
+        str(refusal.value)
+        == f"{zone!r} is no time zone; use an IANA name, mostly that of a city, such as 'Europe/Berlin', or 'UTC'."
+    )
     assert refusal.value.field == "timezone"
 
 
@@ -138,6 +145,7 @@ def test_an_unknown_zone_is_refused_with_the_nearest_names(zone: str, nearest: s
     with pytest.raises(InvalidSchedule) as refusal:
         Cron("0 0 * * *", zone)
     assert str(refusal.value).startswith(f"{zone!r} is no time zone; did you mean {nearest!r}")
+    assert str(refusal.value).endswith("?")
     assert refusal.value.field == "timezone"
 
 
@@ -145,7 +153,10 @@ def test_of_a_long_wrong_zone_only_the_start_is_shown() -> None:
     with pytest.raises(InvalidSchedule) as refusal:
         Cron("0 0 * * *", "x" * 300)
     shown = "x" * 80
-    assert str(refusal.value) == f"{shown!r} is no time zone; use an IANA name such as 'Europe/Berlin' or 'UTC'."
+    assert (
+        str(refusal.value)
+        == f"{shown!r} is no time zone; use an IANA name, mostly that of a city, such as 'Europe/Berlin', or 'UTC'."
+    )
 
 
 def test_a_folder_of_the_zone_database_is_no_zone() -> None:

@@ -68,7 +68,7 @@ TABLE: list[tuple[Callable[[], object], str, str, str]] = [
     (cron("0 0 31 4,6,9,11 *"), "cron", "day of month is 31", "L is the last day of a month"),
     (cron("0 3 * * *", "Europe/Berlim"), "timezone", "'Europe/Berlim'", "did you mean 'Europe/Berlin'"),
     (cron("0 3 * * *", "berlin"), "timezone", "'berlin'", "'Europe/Berlin'"),
-    (cron("0 3 * * *", "CEST+2"), "timezone", "'CEST+2'", "use an IANA name such as 'Europe/Berlin' or 'UTC'"),
+    (cron("0 3 * * *", "CEST+2"), "timezone", "'CEST+2'", "use an IANA name, mostly that of a city"),
     (cron("0 3 * * *", "../etc/passwd"), "timezone", "'../etc/passwd'", "IANA name"),
     (
         lambda: Within(Cron("* * * * *"), start=NOON, end=NOON - timedelta(days=1)),
