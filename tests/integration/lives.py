@@ -89,6 +89,8 @@ class Model(RuleBasedStateMachine):
         super().__init__()
         self.jobs = jobs
         self.policies = {job.pk: policy["retry"] for job, policy in zip(jobs, JOBS, strict=True)}
+        self.overlaps = {job.pk: Overlap(job.overlap) for job in jobs}
+        self.limits = {job.pk: job.max_concurrency for job in jobs if job.max_concurrency is not None}
         self.now = now + 500 * MOMENT  # fires fall on whole seconds, and no two rows on one instant
         # Rolled back in the end, so that each example begins without a row. Sound, since all steps are on this one
         # connection: a verb's own transaction is a savepoint then, sees the same rows, and its locks are ours already.
@@ -100,6 +102,7 @@ class Model(RuleBasedStateMachine):
         self.batches: list[Batch] = []
         self.claims: list[Claim] = []
         self.ended: dict[tuple[uuid.UUID, int], Outcome] = {}
+        self.asked: set[uuid.UUID] = set()  # to stop
         self.ends: Counter[int] = Counter()  # by job, of this step: each wakes one
         self.is_sound = True
 
@@ -145,8 +148,11 @@ class Model(RuleBasedStateMachine):
         running = {(r.pk, r.attempt) for r in rows.values() if r.state is State.RUNNING}
         held = [pair for claim in self.claims if (pair := (claim.execution_id, claim.attempt)) not in self.ended]
         assert sorted(held) == sorted(running)
-        for job_id, limit in Job.objects.exclude(max_concurrency=None).values_list("pk", "max_concurrency"):
-            assert sum(r.job_id == job_id for r in rows.values() if r.state is State.RUNNING) <= limit
+        by_job = Counter(r.job_id for r in rows.values() if r.state is State.RUNNING)
+        assert all(by_job[job_id] <= limit for job_id, limit in self.limits.items())
+        asleep = [r for r in rows.values() if r.is_waiting and r.state is State.SCHEDULED]
+        assert all(r.available_at <= self.now + lifecycle.LOOK_AGAIN_AFTER for r in asleep)
+        assert all(rows[pk].cancel_requested_at is not None for pk in self.asked)
         recorded = Attempt.objects.values_list("execution_id", "number", "outcome")
         assert sorted(recorded) == sorted((*pair, outcome) for pair, outcome in self.ended.items())
 
@@ -206,9 +212,6 @@ class Model(RuleBasedStateMachine):
     def _any_claim(self, which: int) -> Claim:
         """Often one that still holds; the others come late."""
         return one_of([*(claim for claim in self.claims if self._held_by(claim)), *self.claims[-4:]], which)
-
-    def _running(self, job_id: int) -> int:
-        return len(self._rows(job_id=[job_id], state=[State.RUNNING]))
 
     def _held_by(self, claim: Claim) -> Row | None:
         row = self.rows.get(claim.execution_id)

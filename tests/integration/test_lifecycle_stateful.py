@@ -80,10 +80,12 @@ class Lives(Model):
     @rule(job=ANY)
     def raise_limit(self, job: int) -> None:
         self._begin()
-        its_job = Job.objects.get(pk=one_of(self.jobs, job).pk)
-        if its_job.max_concurrency is not None and its_job.max_concurrency < 3:
-            more = its_job.max_concurrency + 1
-            definitions.change(its_job, version=its_job.version, max_concurrency=more, now=self.now)
+        its_job = one_of(self.jobs, job)
+        limit = self.limits.get(its_job.pk, 9)
+        if limit < 3:
+            version = Job.objects.get(pk=its_job.pk).version
+            definitions.change(its_job, version=version, max_concurrency=limit + 1, now=self.now)
+            self.limits[its_job.pk] = limit + 1
 
     # ── What beats do ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,7 +110,7 @@ class Lives(Model):
         self.expected.update({read.pk: (State.QUEUED, read.attempt) for read in marked})
 
     @precondition(lambda self: self._is_any(state=CLAIMABLE))
-    @rule(which=SOME, delay=st.integers(1, 10))
+    @rule(which=SOME, delay=st.integers(1, 5))
     def hold(self, which: list[int], delay: int) -> None:
         self._begin()
         chosen = Execution.objects.with_ids([r.pk for r in self._some(which)])
@@ -170,17 +172,20 @@ class Lives(Model):
         if row is None or row.state not in CLAIMABLE or row.attempt != attempt:
             assert answer is None
             return
-        job = Job.objects.get(pk=row.job_id)
-        if job.max_concurrency is None or self._running(row.job_id) < job.max_concurrency:
+        running = self._rows(job_id=[row.job_id], state=[State.RUNNING])
+        if row.job_id not in self.limits or len(running) < self.limits[row.job_id]:
             assert isinstance(answer, Claim)
             self.claims.append(answer)
             self.expected[pk] = (State.RUNNING, attempt)
             return
         assert isinstance(answer, Held)
         others_wait = any(r.is_waiting and r.pk != pk for r in self._rows(job_id=[row.job_id]))
-        may_skip = attempt == 1 and (job.overlap == Overlap.SKIP or (job.overlap == Overlap.QUEUE and others_wait))
+        overlap = self.overlaps[row.job_id]
+        may_skip = attempt == 1 and (overlap is Overlap.SKIP or (overlap is Overlap.QUEUE and others_wait))
         assert answer.state is (State.SKIPPED if may_skip else State.SCHEDULED)
         self.expected[pk] = (answer.state, attempt)
+        if overlap is Overlap.CANCEL_PREVIOUS:
+            self.asked.update(r.pk for r in running if r.fire_time < row.fire_time)
 
     @precondition(lambda self: self.claims)
     @rule(which=ANY, is_other=st.booleans())
@@ -260,6 +265,7 @@ class Lives(Model):
         answer = lifecycle.cancel(ids, reason="not wanted", now=self.now)
         assert answer == Cancelled(sorted(r.pk for r in waiting), sorted(r.pk for r in running))
         self.expected.update({r.pk: (State.CANCELLED, r.attempt) for r in waiting})
+        self.asked.update(r.pk for r in running)
         self.ends.update(r.job_id for r in waiting if r.is_waiting)  # they leave the place they were woken for
 
     @precondition(lambda self: self._is_any(state=[State.SCHEDULED]))
