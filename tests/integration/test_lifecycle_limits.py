@@ -272,6 +272,18 @@ def test_a_confirm_that_comes_after_the_run_was_held_back_does_not_hide_it(noon:
     assert woken(noon + seconds(2)) == [second]
 
 
+def test_a_waiter_is_accepted_work_and_not_taken_back(noon: datetime) -> None:
+    job = a_limited_job(noon)
+    first, second = planned(job, noon), planned(job, noon + seconds(60))
+    claimed(first, now=noon)
+    held_back(second, now=noon)
+    lifecycle.wake(job.pk, now=noon)
+    assert lifecycle.unplan(job.pk, reason="paused", now=noon).removed == []
+    Execution.objects.update(reason="")
+    assert lifecycle.unplan(job.pk, reason="paused", now=noon).removed == []
+    assert woken(noon) == [second]
+
+
 def test_a_cancel_of_a_woken_waiter_wakes_another(noon: datetime) -> None:
     first, second, third = asked_for(a_limited_job(noon), 3, now=noon)
     claim = claimed(first, now=noon)
@@ -279,6 +291,7 @@ def test_a_cancel_of_a_woken_waiter_wakes_another(noon: datetime) -> None:
     succeed(claim, noon)
     lifecycle.cancel([second.pk], reason="not wanted", now=noon)
     assert woken(noon) == [third]
+    assert list(Execution.objects.waiting()) == [third]
 
 
 def test_a_cancel_of_several_woken_waiters_wakes_as_many(noon: datetime) -> None:

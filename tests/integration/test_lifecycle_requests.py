@@ -115,7 +115,7 @@ def test_a_success_with_a_request_pending_is_a_success(execution: Execution, noo
     assert lifecycle.succeed(claim, result=1, now=noon) is Finish.SUCCEEDED
 
 
-def test_a_lost_worker_with_a_request_pending_ends_cancelled_and_says_so(execution: Execution, noon: datetime) -> None:
+def test_a_lost_worker_with_a_request_pending_ends_cancelled(execution: Execution, noon: datetime) -> None:
     claimed(execution, now=noon)
     cancel(execution, now=noon)
     (rescued,) = lifecycle.rescue(silent_since=noon + seconds(1), now=noon + seconds(20))
@@ -124,6 +124,15 @@ def test_a_lost_worker_with_a_request_pending_ends_cancelled_and_says_so(executi
     assert (execution.state, execution.attempt, execution.lost) == (State.CANCELLED, 1, 1)
     assert execution.finished_at == noon + seconds(20)
     assert execution.attempts.get().outcome == Outcome.WORKER_LOST
+
+
+def test_a_lost_worker_with_a_request_pending_says_why_it_is_not_tried_again(
+    execution: Execution, noon: datetime
+) -> None:
+    claimed(execution, now=noon)
+    cancel(execution, now=noon)
+    lifecycle.rescue(silent_since=noon + seconds(1), now=noon + seconds(20))
+    execution.refresh_from_db()
     assert execution.reason == "cancelled while it ran"
 
 
@@ -185,7 +194,18 @@ def test_the_policy_is_the_one_the_job_has_when_it_fails(execution: Execution, j
     assert execution.available_at == noon + seconds(7)
 
 
-# ── Skip, revive, move ───────────────────────────────────────────────────────────────────────────────────────────
+# ── Hold, skip, revive, move ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_only_what_waits_at_the_attempt_that_was_read_is_held_back(job: Job, noon: datetime) -> None:
+    waits, queued, runs, retried = rows = asked_for(job, 4, now=noon)
+    lifecycle.mark_queued([queued], now=noon + seconds(1))
+    claimed(runs, now=noon)
+    lifecycle.fail(claimed(retried, now=noon), error="boom", now=noon)
+    until = noon + timedelta(hours=1)
+    assert lifecycle.hold(rows, reason="no queue", until=until) == 2
+    held = Execution.objects.filter(state=State.SCHEDULED, reason="no queue", available_at=until, attempt=1)
+    assert {row.pk for row in held} == {waits.pk, queued.pk}
 
 
 def test_only_what_waits_in_the_database_is_skipped(job: Job, noon: datetime) -> None:
