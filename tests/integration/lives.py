@@ -178,6 +178,8 @@ class Model(RuleBasedStateMachine):
         for claim in self.claims:
             lifecycle.succeed(claim, result=1, now=self.now)
         for _ in range(3 * len(self.rows) + 3):
+            if not Execution.objects.open().exists():
+                break
             due = list(Execution.objects.due(self.now).by_urgency())
             lifecycle.mark_queued(due, now=self.now)
             self.messages += [(row.pk, row.attempt) for row in due]

@@ -342,7 +342,7 @@ def test_whatever_happens_to_executions_every_step_is_one_that_the_model_allows(
     monkeypatch.setattr("executions.identity.secrets", SimpleNamespace(randbits=chance.getrandbits))
     jobs = [a_job(now=noon, **policy) for policy in JOBS]
     profile = settings(
-        max_examples=int(LONG_RUN or 50),
+        max_examples=int(LONG_RUN or 60),
         stateful_step_count=50,
         derandomize=not LONG_RUN,
         deadline=None,
