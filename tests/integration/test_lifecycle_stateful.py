@@ -169,7 +169,8 @@ class Lives(Model):
     def _claim(self, pk: uuid.UUID, attempt: int, *, worker: str) -> None:
         row = self.rows.get(pk)
         answer = lifecycle.claim(pk, attempt, worker=worker, now=self.now)
-        if row is None or row.state not in CLAIMABLE or row.attempt != attempt:
+        is_moved = row and row.state is State.SCHEDULED and row.available_at > self.now + lifecycle.MOVED
+        if row is None or row.state not in CLAIMABLE or row.attempt != attempt or is_moved:
             assert answer is None
             return
         running = self._rows(job_id=[row.job_id], state=[State.RUNNING])
@@ -181,11 +182,13 @@ class Lives(Model):
         assert isinstance(answer, Held)
         others_wait = any(r.is_waiting and r.pk != pk for r in self._rows(job_id=[row.job_id]))
         overlap = self.overlaps[row.job_id]
-        may_skip = attempt == 1 and (overlap is Overlap.SKIP or (overlap is Overlap.QUEUE and others_wait))
+        is_begun = attempt > 1 or row.is_waiting
+        may_skip = not is_begun and (overlap is Overlap.SKIP or (overlap is Overlap.QUEUE and others_wait))
         assert answer.state is (State.SKIPPED if may_skip else State.SCHEDULED)
         self.expected[pk] = (answer.state, attempt)
-        if overlap is Overlap.CANCEL_PREVIOUS:
-            self.asked.update(r.pk for r in running if r.fire_time < row.fire_time)
+        if overlap is Overlap.CANCEL_PREVIOUS and not any(r.cancel_requested_at for r in running):
+            previous = sorted((r for r in running if r.fire_time < row.fire_time), key=lambda r: r.fire_time)
+            self.asked.update(r.pk for r in previous[:1])
 
     @precondition(lambda self: self.claims)
     @rule(which=ANY, is_other=st.booleans())

@@ -125,6 +125,6 @@ def test_the_number_of_queries_does_not_grow_with_what_is_due(
         assert planner().plan_due(now=noon + seconds(118)) == 50 + 53
 
 
-# Read the due schedules; open a savepoint, lock, advance, insert within one more, release it. (In earnest: begin and
-# commit instead of the outer one.)
-QUERIES = 8
+# Within a savepoint read the due schedules; in another lock, advance, and insert within one more. (In earnest:
+# begin and commit instead of the outer ones.)
+QUERIES = 10
