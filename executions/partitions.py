@@ -26,7 +26,9 @@ _LOCK = 0x6F6E_7061  # of whoever makes or drops partitions
 _MONTH = re.compile(r"_(\d{4})_(\d{2})$")
 # Room for updates on the same page, and a vacuum that comes early: rows change state a few times and then never again.
 _STORAGE = "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1"
-_PATIENCE_MS = 2000
+_MAKER_PATIENCE_MS = 10_000
+# Shorter than the second after which PostgreSQL looks for a ring of waiters and gives up one of them: rather this one.
+_DROPPER_PATIENCE_MS = 500
 
 
 @dataclass(frozen=True, order=True)
@@ -76,7 +78,7 @@ def make(months: Iterable[Month]) -> list[Month]:
     missing = sorted(set(months) - set(existing())) if are_used() else []
     if not missing:
         return []
-    with _own_connection() as own:
+    with _own_connection(_MAKER_PATIENCE_MS) as own:
         return make_on(own, missing)
 
 
@@ -143,7 +145,7 @@ def drop_before(moment: datetime) -> Dropped:
 def _drop(month: Month) -> str:
     """Drop one month; returns why not, if not."""
     execution, attempt = (f'"{parent}_{month}"' for parent in PARENTS)
-    with _own_connection() as own, own.cursor() as cursor:
+    with _own_connection(_DROPPER_PATIENCE_MS) as own, own.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute("SELECT to_regclass(%s)", [execution])
         if cursor.fetchone() == (None,):
@@ -162,7 +164,7 @@ def _drop(month: Month) -> str:
 
 
 @contextmanager
-def _own_connection() -> Iterator[BaseDatabaseWrapper]:
+def _own_connection(patience_ms: int) -> Iterator[BaseDatabaseWrapper]:
     """A transaction apart from the caller's, and apart from the pool: those who wait here hold what is in it."""
     own = connection.copy()
     own.settings_dict["OPTIONS"].pop("pool", None)
@@ -170,7 +172,7 @@ def _own_connection() -> Iterator[BaseDatabaseWrapper]:
         own.set_autocommit(False)
         with own.cursor() as cursor:
             # A lock that does not come soon would make everybody wait behind it: rather come again.
-            cursor.execute(f"SET LOCAL lock_timeout = {_PATIENCE_MS}")
+            cursor.execute(f"SET LOCAL lock_timeout = {patience_ms}")
         try:
             yield own
         except BaseException:

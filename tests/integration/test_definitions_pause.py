@@ -254,3 +254,18 @@ def test_asked_for_runs_and_retries_of_a_paused_job_still_run(noon: datetime, se
     assert isinstance(claim, lifecycle.Claim)
     lifecycle.fail(claim, error="x", now=noon)
     assert Execution.objects.due(noon + timedelta(hours=1)).count() == 1
+
+
+@pytest.mark.parametrize("late", [0, 4, 3600])
+def test_a_pause_that_was_set_to_end_covers_no_fire_at_or_after_its_end(late: int, noon: datetime) -> None:
+    job = a_job(now=noon, schedule=every_minute(noon))
+    end = noon + timedelta(minutes=3)
+    definitions.pause(job, reason="quiet", until=end, now=noon)
+    assert definitions.resume_due(end + seconds(late)) == 1
+    skipped = Execution.objects.get(job=job)
+    assert (skipped.fire_time, skipped.skipped_until, skipped.skipped_count) == (
+        noon + timedelta(minutes=1),
+        noon + timedelta(minutes=2),
+        2,
+    )
+    assert Schedule.objects.get(job=job).next_fire_at == end

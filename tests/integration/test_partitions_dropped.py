@@ -98,7 +98,7 @@ USES = {
 
 
 def test_a_month_that_somebody_uses_stays_until_the_next_time(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "_PATIENCE_MS", 50)
+    monkeypatch.setattr(partitions, "_DROPPER_PATIENCE_MS", 50)
     month = month_with(a_job(now=noon), State.SUCCEEDED, utc(1995, 1, 1))
     for who, statement in USES.items():
         with held_elsewhere(statement):
@@ -110,7 +110,7 @@ def test_a_month_that_somebody_uses_stays_until_the_next_time(noon: datetime, mo
 
 
 def test_one_month_that_is_kept_does_not_keep_the_others(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "_PATIENCE_MS", 50)
+    monkeypatch.setattr(partitions, "_DROPPER_PATIENCE_MS", 50)
     job = a_job(now=noon)
     is_open = month_with(job, State.SCHEDULED, utc(1996, 1, 1))
     done = month_with(job, State.SUCCEEDED, utc(1996, 2, 1))
@@ -133,7 +133,7 @@ def test_a_month_that_somebody_else_has_just_dropped_is_no_trouble(
 def test_what_was_decided_within_a_transaction_of_the_caller_is_not_dropped_from_under_it(
     noon: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partitions, "_PATIENCE_MS", 50)
+    monkeypatch.setattr(partitions, "_DROPPER_PATIENCE_MS", 50)
     job = a_job(now=noon)
     with transaction.atomic():
         month = month_with(job, State.SUCCEEDED, utc(1998, 1, 1))

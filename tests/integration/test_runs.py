@@ -331,3 +331,27 @@ def test_a_run_asked_for_within_an_apps_transaction_is_gone_when_that_is_rolled_
         assert Execution.objects.count() == 3
         transaction.set_rollback(True)
     assert everything() == before
+
+
+def test_a_replay_is_a_new_execution_and_its_payload_is_checked(job: Job, noon: datetime) -> None:
+    asked = runs.run(job, now=noon)
+    lifecycle.cancel([asked.execution_id], reason="not wanted", now=noon)
+    with pytest.raises(InvalidRun) as refusal:
+        runs.replay([asked.execution_id], args=[float("nan")], now=noon)
+    assert refusal.value.field == "args"
+    (again,) = runs.replay([asked.execution_id], args=["again"], now=noon)
+    row = Execution.objects.get(pk=again)
+    assert (row.trigger, row.replay_of, row.args) == (Trigger.REPLAY, asked.execution_id, ["again"])
+
+
+@pytest.mark.parametrize("wrong", [{"countdown": 5}, {"run_ta": None}])
+def test_a_field_that_a_run_does_not_have_is_refused_with_those_that_it_has(
+    wrong: dict[str, Any], job: Job, noon: datetime
+) -> None:
+    with pytest.raises(InvalidRun, match="there are run_at, delay, args, kwargs, run_key, priority"):
+        runs.run(job, now=noon, **wrong)
+
+
+def test_a_move_without_a_moment_is_refused(job: Job, noon: datetime) -> None:
+    with pytest.raises(InvalidRun, match="run_at or delay"):
+        runs.move(job, "k", now=noon)

@@ -8,6 +8,8 @@ from beat.models import Beat
 from beat.upkeep import Upkeep
 from executions.models import Execution
 from executions.states import State
+from jobs.models import JobState, Schedule
+from jobs.recurrence import Once
 from tests.making import a_job, claimed, planned, seconds
 
 pytestmark = pytest.mark.django_db
@@ -54,3 +56,18 @@ def test_beats_that_were_killed_leave_the_registry_after_an_hour(noon: datetime)
         Beat.objects.create(name=name, host="h", pid=1, started_at=ticked_at, ticked_at=ticked_at)
     Upkeep().run_due(noon)
     assert list(Beat.objects.values_list("name", flat=True)) == ["alive"]
+
+
+def test_a_duty_that_fails_stops_neither_the_others_nor_the_beat(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_now: datetime) -> int:
+        raise ZeroDivisionError("a surprise")
+
+    monkeypatch.setattr("beat.upkeep.run_keys.forget_ended", fail)
+    job = a_job(now=noon, schedule=Once(noon + seconds(1)))
+    Schedule.objects.filter(job=job).update(next_fire_at=None)
+    Upkeep().run_due(noon + seconds(60))
+    job.refresh_from_db()
+    assert job.state == JobState.COMPLETED
+    assert "a duty of the upkeep failed" in caplog.text
