@@ -17,7 +17,7 @@ test:  ## run all checks and tests
 check: test  ## what CI runs: the same
 
 test-long: test  ## all of it, then the tests with real races, processes and random lives at length
-	TEST_EXAMPLES=400 ./onbeat test tests/integration/test_lifecycle_stateful.py
+	TEST_EXAMPLES=200 ./onbeat test tests/integration/test_lifecycle_stateful.py
 	./onbeat test tests/races tests/acceptance
 	./onbeat test tests/races tests/acceptance
 
