@@ -48,7 +48,7 @@ def _bounded(within: Within) -> str:
 
 def _moment(at: datetime, between: str) -> str:
     at = at.astimezone(UTC)
-    precision = "auto" if at.second or at.microsecond else "minutes"
+    precision = "seconds" if at.second else "minutes"  # a person plans no fractions
     return f"{at.day} {MONTHS[at.month]} {at.year}{between}{at.time().isoformat(precision)} UTC"
 
 
