@@ -5,7 +5,7 @@ over is free at once; its row is taken over by the next run of that name, or rem
 """
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
 
@@ -18,31 +18,28 @@ _LOOK_AGAIN_AFTER = timedelta(minutes=10)
 
 def take(job_id: int, wanted: Mapping[str, Execution]) -> dict[str, uuid.UUID]:
     """Give these keys to these new runs where they are free; returns whose each key is now. In a transaction."""
-    # In order: two that want the same keys wait for one another in a line, never in a ring.
+    # A key that is there is written as it is: that holds its row, and upkeep cannot forget it meanwhile.
+    _store(job_id, wanted, overwriting=["key"])
+    holders = dict(RunKey.objects.filter(job_id=job_id, key__in=wanted).values_list("key", "execution_id"))
+    others = {key: execution_id for key, execution_id in holders.items() if execution_id != wanted[key].pk}
+    still_open = _open_among(others.values())
+    free = {key: wanted[key] for key, execution_id in others.items() if execution_id not in still_open}
+    if free:
+        _store(job_id, free, overwriting=["execution_id", "look_at"])
+    return holders | {key: run.pk for key, run in free.items()}
+
+
+def _store(job_id: int, runs: Mapping[str, Execution], *, overwriting: Sequence[str]) -> None:
     RunKey.objects.bulk_create(
         (
             RunKey(job_id=job_id, key=key, execution_id=run.pk, look_at=run.available_at)
-            for key, run in sorted(wanted.items(), key=itemgetter(0))
+            # In order: two that want the same keys wait for one another in a line, never in a ring.
+            for key, run in sorted(runs.items(), key=itemgetter(0))
         ),
-        # An update that changes nothing holds the rows that are there: upkeep cannot forget them meanwhile.
         update_conflicts=True,
         unique_fields=["job", "key"],
-        update_fields=["key"],
+        update_fields=overwriting,
     )
-    rows = list(RunKey.objects.filter(job_id=job_id, key__in=wanted).order_by("key"))
-    others = [row for row in rows if row.execution_id != wanted[row.key].pk]
-    still_open = _open_among([row.execution_id for row in others])
-    free = [row for row in others if row.execution_id not in still_open]
-    for row in free:
-        row.execution_id, row.look_at = wanted[row.key].pk, wanted[row.key].available_at
-    if free:
-        RunKey.objects.bulk_create(
-            (RunKey(job_id=job_id, key=row.key, execution_id=row.execution_id, look_at=row.look_at) for row in free),
-            update_conflicts=True,
-            unique_fields=["job", "key"],
-            update_fields=["execution_id", "look_at"],
-        )
-    return {row.key: row.execution_id for row in rows}
 
 
 def holder(job_id: int, key: str) -> uuid.UUID | None:
