@@ -13,6 +13,7 @@ from executions.retry import RetryPolicy
 from executions.states import Overlap, State
 from jobs import definitions
 from jobs.models import Job
+from tests.ends import give_up, retry, succeed
 from tests.making import a_job, asked_for, claimed, planned, seconds
 
 pytestmark = pytest.mark.django_db
@@ -163,18 +164,6 @@ def test_a_later_attempt_waits_whatever_the_policy(noon: datetime, overlap: Over
 
 
 # ── Who is woken ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def succeed(claim: Claim, now: datetime) -> None:
-    assert lifecycle.succeed(claim, result=None, now=now) is Finish.SUCCEEDED
-
-
-def retry(claim: Claim, now: datetime) -> None:
-    assert lifecycle.fail(claim, error="boom", now=now) is Finish.RETRY
-
-
-def give_up(claim: Claim, now: datetime) -> None:
-    assert lifecycle.fail(claim, error="boom", kinds=("KeyError",), now=now) is Finish.DEAD
 
 
 def stop(claim: Claim, now: datetime) -> None:

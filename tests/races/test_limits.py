@@ -13,6 +13,7 @@ from executions.outcomes import Claim, Finish, Held
 from executions.retry import RetryPolicy
 from executions.states import Overlap, State
 from jobs import definitions
+from tests.ends import give_up, retry, succeed
 from tests.making import a_job, asked_for, claimed, seconds
 from tests.races.connections import elsewhere, several, waits_for_us
 from tests.waiting import wait_until
@@ -115,18 +116,6 @@ def test_a_limit_that_is_being_set_does_not_let_an_unlimited_job_wait(noon: date
 
 
 # ── No waiter is forgotten ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def succeed(held: Claim, now: datetime) -> None:
-    assert lifecycle.succeed(held, result=None, now=now) is Finish.SUCCEEDED
-
-
-def retry(held: Claim, now: datetime) -> None:
-    assert lifecycle.fail(held, error="boom", now=now) is Finish.RETRY
-
-
-def give_up(held: Claim, now: datetime) -> None:
-    assert lifecycle.fail(held, error="boom", kinds=("KeyError",), now=now) is Finish.DEAD
 
 
 def stop(held: Claim, now: datetime) -> None:
