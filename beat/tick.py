@@ -46,7 +46,7 @@ class Ticker:
         return TickReport(planned, published, has_more, _next_available_at(now))
 
     def _publish_due(self, now: datetime) -> tuple[int, int]:
-        """How many were due (at most a batch) and how many of them the broker has confirmed."""
+        """How many were due (at most a batch) and how many of them are QUEUED now."""
         with transaction.atomic():
             # Those that an app holds are passed by, so that they neither fill the batch nor are published for nothing.
             free = Execution.objects.due(now).by_urgency().select_related("job")

@@ -36,19 +36,20 @@ def is_limited() -> Exists:
 
 
 def lock(job_ids: Iterable[int]) -> None:
-    """Hold these jobs until the transaction ends. Before any row is locked, and in order: nobody waits in a ring.
+    """Hold these jobs until the transaction ends. Before any row is locked, and in order: two such calls make no ring.
 
     SQLite has one writer at a time, so a transaction there holds everything already.
     """
-    _advise("pg_advisory_xact_lock", job_ids)
+    _lock_each("pg_advisory_xact_lock", job_ids)
 
 
 def lock_free(job_ids: Iterable[int]) -> set[int]:
     """Hold those of the jobs that nobody else holds, without waiting; returns which."""
-    return {job_id for job_id, is_ours in _advise("pg_try_advisory_xact_lock", job_ids) if is_ours is not False}
+    return {job_id for job_id, is_ours in _lock_each("pg_try_advisory_xact_lock", job_ids) if is_ours is not False}
 
 
-def _advise(function: str, job_ids: Iterable[int]) -> list[tuple[int, object]]:
+def _lock_each(function: str, job_ids: Iterable[int]) -> list[tuple[int, object]]:
+    """Each job with what PostgreSQL answered; only a try can be answered with False."""
     ids = sorted(set(job_ids))
     if connection.vendor != "postgresql" or not ids:
         return [(job_id, None) for job_id in ids]

@@ -254,9 +254,8 @@ def fail(
     lost, max_attempts, retry = facts
     policy = RetryPolicy.stored(retry)
     wanted = Q(cancel_requested_at=None)
-    if not may_try_again(attempt=claim.attempt, lost=lost, max_attempts=max_attempts) or not policy.deserves_retry(
-        kinds
-    ):
+    has_attempts = may_try_again(attempt=claim.attempt, lost=lost, max_attempts=max_attempts)
+    if not has_attempts or not policy.deserves_retry(kinds):
         finish = Finish.DEAD
         ended = _end(claim, outcome, now=now, error=error, only=wanted, state=State.DEAD, finished_at=now)
     else:
