@@ -1,4 +1,4 @@
-"""Executions in the admin: to look at. State changes only through `executions/lifecycle.py`."""
+"""Executions in the admin: to look at. State changes only through `executions/lifecycle/`."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """The rows of one run: Execution, its Attempts, and the key it may be called by.
 
 Owns the shape of the data and the questions asked of it. Invariant, held by the database: one execution per
-scheduled (job, fire_time), however many beats run. State is written by `executions/lifecycle.py` alone.
+scheduled (job, fire_time), however many beats run. State is written by `executions/lifecycle/` alone.
 
 On PostgreSQL executions and attempts are partitioned by fire time (`executions/partitions.py`): there the primary key
 is (id, fire_time), and no foreign key leads to them.

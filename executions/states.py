@@ -1,6 +1,6 @@
 """The states of an execution and the only ways between them. Pure: no Django.
 
-Owns the vocabulary (State, Outcome, Trigger) and the table of transitions. Invariant: `executions/lifecycle.py` makes
+Owns the vocabulary (State, Outcome, Trigger) and the table of transitions. Invariant: `executions/lifecycle/` makes
 no step that is not a row of TRANSITIONS.
 """
 

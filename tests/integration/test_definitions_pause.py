@@ -9,6 +9,7 @@ from pytest_django import Settings
 from beat.upkeep import Upkeep
 from executions import lifecycle
 from executions.models import Execution
+from executions.outcomes import Claim
 from executions.states import State, Trigger
 from jobs import definitions, runs
 from jobs.models import Change, Job, JobState, Schedule
@@ -251,7 +252,7 @@ def test_asked_for_runs_and_retries_of_a_paused_job_still_run(noon: datetime, se
     asked = runs.run(job, now=noon)
     assert [row.pk for row in Execution.objects.due(noon)] == [asked.execution_id]
     claim = lifecycle.claim(asked.execution_id, 1, worker="w", now=noon)
-    assert isinstance(claim, lifecycle.Claim)
+    assert isinstance(claim, Claim)
     lifecycle.fail(claim, error="x", now=noon)
     assert Execution.objects.due(noon + timedelta(hours=1)).count() == 1
 

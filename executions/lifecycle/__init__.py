@@ -1,0 +1,45 @@
+"""The only writer of an execution's state.
+
+Each verb is one conditional change whose row count is looked at; a verb that ends an attempt also records it, in the
+same transaction. Every step is a row of `executions.states.TRANSITIONS`. Invariant: whoever claims, finishes or
+rescues names the attempt; zero rows means that somebody else was first, which is an ordinary outcome and not an error.
+
+For a job with a limit, every verb that starts or ends an attempt holds the job's lock (`executions/concurrency.py`),
+and every end wakes one waiter. A waiter also comes back by itself after a while, so a lost wake-up is only a delay.
+"""
+
+from executions.lifecycle.before import (
+    SETTLED,
+    hold,
+    mark_queued,
+    move,
+    plan,
+    record_skipped,
+    revive,
+    skip,
+    unplan,
+)
+from executions.lifecycle.ends import cancel, fail, rescue, stop, succeed, wake
+from executions.lifecycle.running import LOOK_AGAIN_AFTER, MOVED, claim, heartbeat
+
+__all__ = [
+    "LOOK_AGAIN_AFTER",
+    "MOVED",
+    "SETTLED",
+    "cancel",
+    "claim",
+    "fail",
+    "heartbeat",
+    "hold",
+    "mark_queued",
+    "move",
+    "plan",
+    "record_skipped",
+    "rescue",
+    "revive",
+    "skip",
+    "stop",
+    "succeed",
+    "unplan",
+    "wake",
+]

@@ -1,0 +1,168 @@
+"""How it ends: finished, tried again, given up, cancelled, rescued. Every end of a limited job wakes a waiter."""
+
+import uuid
+from collections import Counter
+from collections.abc import Collection
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from executions import concurrency
+from executions.lifecycle.rows import ask_to_stop
+from executions.models import REASON_CHARACTERS, Attempt, Execution, ExecutionQuerySet
+from executions.outcomes import Cancelled, Claim, Finish, Rescued
+from executions.retry import RetryPolicy, may_try_again, spread_of
+from executions.states import Outcome, State
+from executions.storable import storable_text
+
+_CANCELLED = "cancelled while it ran"
+_LOST = "The worker vanished while it ran this attempt: no heartbeat."
+
+
+def succeed(claim: Claim, *, result: object, now: datetime) -> Finish:
+    """RUNNING → SUCCEEDED. The work is done, also if somebody asked meanwhile to stop it."""
+    ended = _end(claim, Outcome.SUCCEEDED, now=now, state=State.SUCCEEDED, finished_at=now, result=result)
+    return Finish.SUCCEEDED if ended else Finish.REFUSED
+
+
+def fail(
+    claim: Claim, *, error: str, now: datetime, kinds: tuple[str, ...] = (), outcome: Outcome = Outcome.FAILED
+) -> Finish:
+    """RUNNING → SCHEDULED for the next attempt after a backoff, or → DEAD, or → CANCELLED if that was asked for."""
+    held = Execution.objects.with_id(claim.execution_id).running().filter(attempt=claim.attempt)
+    facts = held.values_list("lost", "max_attempts", "job__retry").first()
+    if facts is None:
+        return Finish.REFUSED
+    lost, max_attempts, retry = facts
+    policy = RetryPolicy.stored(retry)
+    wanted = Q(cancel_requested_at=None)
+    has_attempts = may_try_again(attempt=claim.attempt, lost=lost, max_attempts=max_attempts)
+    if not has_attempts or not policy.deserves_retry(kinds):
+        finish = Finish.DEAD
+        ended = _end(claim, outcome, now=now, error=error, only=wanted, state=State.DEAD, finished_at=now)
+    else:
+        finish = Finish.RETRY
+        delay = policy.delay(claim.attempt - lost, spread=spread_of(claim.execution_id))
+        ended = _end(
+            claim,
+            outcome,
+            now=now,
+            error=error,
+            only=wanted,
+            state=State.SCHEDULED,
+            attempt=claim.attempt + 1,
+            available_at=now + delay,
+            reason="waits for its retry",
+        )
+    return finish if ended else stop(claim, error=error, outcome=outcome, now=now)
+
+
+def stop(claim: Claim, *, now: datetime, error: str = "", outcome: Outcome = Outcome.CANCELLED) -> Finish:
+    """RUNNING → CANCELLED, if that was asked for."""
+    ended = _end(
+        claim,
+        outcome,
+        now=now,
+        error=error,
+        only=Q(cancel_requested_at__isnull=False),
+        state=State.CANCELLED,
+        finished_at=now,
+        reason=_CANCELLED,
+    )
+    return Finish.CANCELLED if ended else Finish.REFUSED
+
+
+def _end(
+    claim: Claim, outcome: Outcome, *, now: datetime, error: str = "", only: Q | None = None, **changes: object
+) -> bool:
+    """End the claimed attempt, if it is still the claimant's to end, and record it."""
+    with transaction.atomic():
+        if claim.limited_job is not None:
+            concurrency.lock([claim.limited_job])
+        rows = (
+            Execution.objects.with_id(claim.execution_id)
+            .running()
+            .filter(only or Q(), attempt=claim.attempt)
+            .update(error=error, **changes)
+        )
+        if rows:
+            Attempt.ended(claim.execution_id, claim.attempt, outcome, claim.worker, claim.started_at, now, error).save(
+                force_insert=True
+            )
+            if claim.limited_job is not None:
+                wake(claim.limited_job, now=now)
+        return bool(rows)
+
+
+def cancel(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> Cancelled:
+    """SCHEDULED or QUEUED → CANCELLED. What runs is asked to stop; whoever finishes it decides."""
+    reason = storable_text(reason, REASON_CHARACTERS)
+    with transaction.atomic():
+        limited = Execution.objects.with_ids(ids).open().filter(concurrency.is_limited())
+        concurrency.lock(limited.values_list("job_id", flat=True))
+        rows = list(
+            Execution.objects.with_ids(ids)
+            .open()
+            .select_for_update()
+            .order_by("pk")
+            .values_list("pk", "state", "job_id", "is_waiting")
+        )
+        waiting = [pk for pk, state, _, _ in rows if state != State.RUNNING]
+        running = [pk for pk, state, _, _ in rows if state == State.RUNNING]
+        Execution.objects.with_ids(waiting).update(
+            state=State.CANCELLED, reason=reason, finished_at=now, is_waiting=False
+        )
+        ask_to_stop(Execution.objects.with_ids(running), now=now)
+        # One that was woken for a free place does not take it now: another waiter may.
+        for job_id, count in Counter(job_id for _, _, job_id, was_waiting in rows if was_waiting).items():
+            wake(job_id, now=now, count=count)
+    return Cancelled(waiting, running)
+
+
+def wake(job_id: int, *, now: datetime, count: int = 1) -> int:
+    """Let waiters of a job come now, the most urgent first. Those woken before are on their way and do not count."""
+    asleep = Execution.objects.waiting().scheduled().filter(job_id=job_id, available_at__gt=now)
+    chosen = list(asleep.order_by("-priority", "fire_time").values_list("pk", flat=True)[:count])
+    return Execution.objects.with_ids(chosen).waiting().scheduled().update(available_at=now)
+
+
+def rescue(*, silent_since: datetime, now: datetime, limit: int = 1000) -> list[Rescued]:
+    """End attempts whose worker has said nothing since a moment: try again, or give up when too many were lost."""
+    silent = Execution.objects.silent_since(silent_since)
+    with transaction.atomic():
+        ids = list(silent.values_list("pk", flat=True)[:limit])
+        limited = Execution.objects.with_ids(ids).filter(concurrency.is_limited())
+        limited_jobs = set(limited.values_list("job_id", flat=True))
+        # An app may hold one for long: its executions are rescued next time, and no beat waits for it.
+        busy_jobs = limited_jobs - concurrency.lock_free(limited_jobs)
+        # Locked, so that a finish that commits first takes its row out of the set and one that comes later finds a
+        # higher attempt.
+        lost = list(silent.with_ids(ids).exclude(job_id__in=busy_jobs).select_for_update(skip_locked=True))
+        ends = {execution: _end_of_lost(execution) for execution in lost}
+        for state, reason in ((State.CANCELLED, _CANCELLED), (State.DEAD, "")):
+            _running(ends, state).update(state=state, reason=reason, lost=F("lost") + 1, finished_at=now, error=_LOST)
+        _running(ends, State.SCHEDULED).update(
+            state=State.SCHEDULED,
+            attempt=F("attempt") + 1,
+            lost=F("lost") + 1,
+            available_at=now,
+            reason="its worker was lost; tried again",
+            error=_LOST,
+        )
+        Attempt.objects.bulk_create(
+            Attempt.ended(e.pk, e.attempt, Outcome.WORKER_LOST, e.worker, e.started_at or now, now, _LOST) for e in lost
+        )
+        for job_id, count in Counter(e.job_id for e in lost if e.job_id in limited_jobs).items():
+            wake(job_id, now=now, count=count)
+    return [Rescued(e.pk, e.attempt, e.worker, state) for e, state in ends.items()]
+
+
+def _end_of_lost(execution: Execution) -> State:
+    if execution.cancel_requested_at is not None:
+        return State.CANCELLED
+    return State.DEAD if execution.lost + 1 >= execution.max_lost else State.SCHEDULED
+
+
+def _running(ends: dict[Execution, State], state: State) -> ExecutionQuerySet:
+    return Execution.objects.with_ids([execution.pk for execution, end in ends.items() if end is state]).running()

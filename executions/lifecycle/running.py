@@ -1,0 +1,91 @@
+"""While it runs: claimed or held back, and kept alive."""
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from executions import concurrency
+from executions.concurrency import Limit
+from executions.identity import fire_time_of
+from executions.lifecycle.before import skip
+from executions.lifecycle.rows import ask_to_stop, change_free
+from executions.models import Execution, ExecutionQuerySet
+from executions.outcomes import Claim, Held
+from executions.states import CLAIMABLE, Overlap, State
+
+# Held rows look again by themselves after this long, whoever forgot to wake them.
+LOOK_AGAIN_AFTER = timedelta(seconds=5)
+_LONGEST_LINE = 60  # times that: five minutes
+# A message whose run is due later than this is from before it was moved. Generous, since clocks may lag.
+MOVED = timedelta(minutes=1)
+
+
+def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) -> Claim | Held | None:
+    """SCHEDULED or QUEUED → RUNNING. None: the attempt is taken, over or no longer wanted."""
+    claimable = Execution.objects.with_id(execution_id).filter(_is_wanted(now), attempt=attempt, state__in=CLAIMABLE)
+    if _start(claimable.filter(~concurrency.is_limited()), worker=worker, now=now):
+        return Claim(execution_id, attempt, worker, now)
+    job_id = claimable.values_list("job_id", flat=True).first()
+    if job_id is None:
+        return None
+    with transaction.atomic():
+        concurrency.lock([job_id])
+        facts = claimable.values_list("job__max_concurrency", "job__overlap", "is_waiting").first()
+        if facts is None:
+            return None
+        limit = Limit(job_id, facts[0], Overlap(facts[1]))
+        if limit.has_room():
+            started = _start(claimable, worker=worker, now=now)
+            return Claim(execution_id, attempt, worker, now, limited_job=job_id) if started else None
+        # A later attempt is work that has begun, and who waits was promised a turn: they wait, whatever the policy.
+        may_skip = attempt == 1 and not facts[2]
+        return _hold_back(claimable, execution_id, limit, may_skip=may_skip, now=now)
+
+
+def _is_wanted(now: datetime) -> Q:
+    """Not a message from before its run was moved. The row is still in the outbox, and comes at its new time."""
+    return ~Q(state=State.SCHEDULED, available_at__gt=now + MOVED)
+
+
+def _start(claimable: ExecutionQuerySet, *, worker: str, now: datetime) -> int:
+    return claimable.update(
+        state=State.RUNNING, worker=worker, started_at=now, heartbeat_at=now, reason="", is_waiting=False
+    )
+
+
+def _hold_back(
+    claimable: ExecutionQuerySet, execution_id: uuid.UUID, limit: Limit, *, may_skip: bool, now: datetime
+) -> Held | None:
+    """There is no room: wait for it, or not, as the job's overlap policy says."""
+    reason = f"waits: {limit.most} of this job may run at once"
+    others = Execution.objects.waiting().filter(job_id=limit.job_id).exclude(pk=execution_id).count()
+    # To be woken is the usual way. The longer the line, the more seldom each looks by itself.
+    pause = LOOK_AGAIN_AFTER * min(_LONGEST_LINE, 1 + others // (10 * (limit.most or 1)))
+    rows = claimable.update(state=State.SCHEDULED, reason=reason, available_at=now + pause, is_waiting=True)
+    if not rows:
+        return None
+    if may_skip and (limit.overlap is Overlap.SKIP or (limit.overlap is Overlap.QUEUE and others > 0)):
+        why = "another one waits already" if limit.overlap is Overlap.QUEUE else "the previous one still ran"
+        reason = f"overlap {limit.overlap}: {why}"
+        skip([execution_id], reason=reason, now=now)
+        return Held(State.SKIPPED, reason)
+    if limit.overlap is Overlap.CANCEL_PREVIOUS:
+        _ask_previous_to_stop(execution_id, limit, now=now)
+    return Held(State.SCHEDULED, reason)
+
+
+def _ask_previous_to_stop(execution_id: uuid.UUID, limit: Limit, *, now: datetime) -> None:
+    """Ask the oldest to stop, one for this place; never one that came later, and none while one is stopping."""
+    running = Execution.objects.running().filter(job_id=limit.job_id)
+    if running.filter(cancel_requested_at__isnull=False).exists():
+        return
+    previous = running.filter(fire_time__lt=fire_time_of(execution_id)).order_by("fire_time")
+    ask_to_stop(Execution.objects.with_ids(list(previous.values_list("pk", flat=True)[:1])), now=now)
+
+
+def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: datetime) -> int:
+    """Say that a worker still holds these (execution, attempt) pairs."""
+    return change_free(held, Execution.objects.running().filter(worker=worker), heartbeat_at=now)
