@@ -12,5 +12,6 @@ class BeatConfig(AppConfig):
 
         checks.register()
         register("beat", health.ticking)
+        register("clocks", health.agreeing_on_the_time)
         register("broker", health.reaching_broker)
         register("redis", health.reaching_redis)

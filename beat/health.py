@@ -10,9 +10,14 @@ from executions.health import Finding
 
 
 def ticking(now: datetime) -> Finding:
-    count = Beat.objects.ticked_since(_recently(now)).count()
-    if count:
-        return Finding(is_well=True, says=f"{count} ticking")
+    beats = list(Beat.objects.ticked_since(_recently(now)))
+    if beats:
+        latenesses = [beat.lateness_seconds for beat in beats if beat.lateness_seconds is not None]
+        late = f", {_duration(max(latenesses))} late at most when they last published" if latenesses else ""
+        return Finding(is_well=True, says=f"{len(beats)} ticking{late}")
+    refusing = Beat.objects.refusing_since(_recently(now)).first()
+    if refusing:
+        return Finding(is_well=False, says=f"no beat fires: {refusing.refusal}")
     latest = Beat.objects.order_by("-ticked_at").first()
     last = f"the last tick was at {latest.ticked_at:%Y-%m-%d %H:%M:%S} UTC" if latest else "none has ticked yet"
     return Finding(is_well=False, says=f"no beat ticks: {last}; see its log, or start one with `./onbeat run_beat`")
@@ -26,6 +31,18 @@ def reaching_broker(now: datetime) -> Finding:
 def reaching_redis(now: datetime) -> Finding:
     """Not vital: the database decides alone."""
     return _reaching(now, "is_redis_away", "Redis", "beats work without leases until it is back")
+
+
+def agreeing_on_the_time(now: datetime) -> Finding:
+    """Not vital while others fire: a beat whose clock is wrong leaves its fires to them."""
+    refusing = Beat.objects.refusing_since(_recently(now)).first()
+    if refusing is None:
+        return Finding(is_well=True, says="no beat refuses to fire", is_vital=False)
+    return Finding(is_well=False, says=f"{refusing.name} does not fire: {refusing.refusal}", is_vital=False)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _reaching(now: datetime, is_away: str, what: str, meanwhile: str) -> Finding:

@@ -1,36 +1,45 @@
 """Leases in Redis: an economy, never the guarantee.
 
-One beat carries a fire from plan to publish; the others leave it alone. Invariant: nothing depends on a lease for being
-right. Redis away or never configured is one code path: every lease is granted, and the database decides.
+One beat carries a fire from plan to publish; the others leave it alone, unless that beat is gone. Invariant: nothing
+depends on a lease for being right. Redis away or never configured is one code path: every lease is granted, and the
+database decides.
 """
 
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-import redis
-
-from executions import events
+from beat.members import MEMBERS_KEY
+from beat.redis_link import RedisLink
 from executions.identity import milliseconds
 from executions.models import Execution
 from executions.states import FIRE_TRIGGERS
 
-_TIMEOUT_SECONDS = 1.0
-_REST_SECONDS = 5.0
-
-# One call for all leases of a batch. Taking again what one holds prolongs it.
+# One call for all leases of a batch. Taking again what one holds prolongs it; a holder that is no member is gone.
 _TAKE = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local is_rival = {[ARGV[1]] = false}
 local taken = {}
-for i, key in ipairs(KEYS) do
-  local holder = redis.call('GET', key)
-  if not holder or holder == ARGV[1] then
-    redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
-    taken[i] = 1
+for i = 2, #KEYS do
+  local holder = redis.call('GET', KEYS[i])
+  if holder and is_rival[holder] == nil then
+    local expires = redis.call('ZSCORE', KEYS[1], holder)
+    is_rival[holder] = expires and tonumber(expires) > now
+  end
+  if holder and is_rival[holder] then
+    taken[i - 1] = 0
   else
-    taken[i] = 0
+    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+    taken[i - 1] = 1
   end
 end
 return taken
+"""
+_RELEASE = """
+for _, key in ipairs(KEYS) do
+  if redis.call('GET', key) == ARGV[1] then redis.call('DEL', key) end
+end
+return 1
 """
 
 
@@ -45,42 +54,27 @@ def execution_key(execution: Execution) -> str:
     return f"lease:{execution.pk}:{execution.attempt}"
 
 
+def duty_key(name: str) -> str:
+    return f"lease:duty:{name}"
+
+
 class Leases:
     """The leases that one beat takes under its name."""
 
-    def __init__(self, *, url: str, prefix: str, holder: str, life: timedelta) -> None:
-        self._redis = (
-            redis.Redis.from_url(url, socket_timeout=_TIMEOUT_SECONDS, socket_connect_timeout=_TIMEOUT_SECONDS)
-            if url
-            else None
-        )
-        self._prefix = prefix
+    def __init__(self, link: RedisLink, *, holder: str, life: timedelta) -> None:
+        self._link = link
         self._holder = holder
-        self._life_ms = int(life.total_seconds() * 1000)
-        self.is_away = False
-        self._ask_again_at = 0.0
+        self._life = life
 
-    def take(self, keys: Sequence[str]) -> list[bool]:
+    def take(self, keys: Sequence[str], *, life: timedelta | None = None) -> list[bool]:
         """Which of the keys are ours now."""
-        if self._redis is None or not keys or time.monotonic() < self._ask_again_at:
-            return [True] * len(keys)
-        try:
-            names = [self._prefix + key for key in keys]
-            taken = self._redis.eval(_TAKE, len(names), *names, self._holder, self._life_ms)
-        except redis.RedisError as error:
-            self._say_away(error)
-            return [True] * len(keys)
-        self._say_back()
-        return [bool(answer) for answer in taken]
+        if not keys:
+            return []
+        life_ms = int((life or self._life).total_seconds() * 1000)
+        taken = self._link.ask(_TAKE, [MEMBERS_KEY, *keys], self._holder, life_ms)
+        return [True] * len(keys) if taken is None else [bool(answer) for answer in taken]
 
-    def _say_away(self, error: redis.RedisError) -> None:
-        # A Redis that hangs costs its timeout at each question, so it is left alone for a while.
-        self._ask_again_at = time.monotonic() + _REST_SECONDS
-        if not self.is_away:
-            events.warn("Redis is away: beats go on without leases, the database decides", error=type(error).__name__)
-        self.is_away = True
-
-    def _say_back(self) -> None:
-        if self.is_away:
-            events.emit("Redis is back: leases are taken again")
-        self.is_away = False
+    def release(self, keys: Sequence[str]) -> None:
+        """Let others have what we could not finish."""
+        if keys:
+            self._link.ask(_RELEASE, keys, self._holder)

@@ -4,20 +4,36 @@ from datetime import datetime
 
 from django.db import models
 
+REFUSAL_CHARACTERS = 200
+
 
 class BeatQuerySet(models.QuerySet["Beat"]):
     def ticked_since(self, moment: datetime) -> "BeatQuerySet":
-        return self.filter(ticked_at__gte=moment)
+        return self.filter(ticked_at__gte=moment, refusal="")
+
+    def refusing_since(self, moment: datetime) -> "BeatQuerySet":
+        return self.filter(seen_at__gte=moment).exclude(refusal="")
 
 
 class Beat(models.Model):
     name = models.CharField(max_length=255, primary_key=True)
     host = models.CharField(max_length=255)
     pid = models.PositiveIntegerField()
+    version = models.CharField(max_length=32, blank=True)
     started_at = models.DateTimeField()
     ticked_at = models.DateTimeField(
         help_text="When it last ended a tick: a beat that hangs does not say that it is well."
     )
+    seen_at = models.DateTimeField(null=True, help_text="When it last said anything here, also a refusal.")
+    renewed_at = models.DateTimeField(null=True, help_text="When it last said that it lives, while there is no Redis.")
+    shards = models.PositiveSmallIntegerField(default=0, help_text="How many of the 64 shards it looks after.")
+    lateness_seconds = models.FloatField(
+        null=True, help_text="How long the last ones it published had been due, at most."
+    )
+    clock_offset_seconds = models.FloatField(
+        null=True, help_text="How far its machine's clock is ahead of the database's."
+    )
+    refusal = models.CharField(max_length=REFUSAL_CHARACTERS, blank=True, help_text="Why it does not fire.")
 
     is_broker_away = models.BooleanField(default=False, help_text="Its last publish did not reach the broker.")
     is_redis_away = models.BooleanField(default=False, help_text="It works without leases.")

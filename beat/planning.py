@@ -4,26 +4,37 @@ Invariant: a schedule is advanced and the executions of exactly its passed fires
 only if the schedule still has the version that was read. However many beats plan the same fire, it gets one row.
 """
 
+import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import connection, transaction
 
+from beat import shards
 from beat.lease import Leases, fire_key
 from executions import events, lifecycle
+from executions.fires import Fire, Stretch
 from executions.identity import milliseconds
-from executions.states import Trigger
 from executions.storable import in_a_line
 from jobs.misfires import FirePlan, plan_fires
 from jobs.models import Schedule
 
-# One schedule cannot fill a whole batch: what is left is planned by the next tick.
+# One schedule cannot fill a whole batch: what is left is planned by the next one.
 _FIRES_PER_SCHEDULE = 100
 _FORGIVE_AFTER = timedelta(minutes=1)
 _MISFIRE_REASON = "misfire: no beat could plan these in time; the latest fire runs instead"
-# A tick that comes after a long outage must not be a long one: what is left is planned by the next.
+# A batch that comes after a long outage must not be a long one: what is left is planned by the next.
 _PATIENCE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What became of one batch of schedules."""
+
+    fires: int = 0
+    has_more: bool = False
 
 
 class Planner:
@@ -35,25 +46,44 @@ class Planner:
         self._batch_size = batch_size
         self._unreadable: set[int] = set()
         self._forgive_at: datetime | None = None
+        self._are_some_held = False
 
-    def plan_due(self, *, now: datetime) -> int:
-        """Plan up to a batch of schedules that fire within the look-ahead; returns how many fires were planned."""
+    def plan_due(self, *, now: datetime, among: frozenset[int] = shards.ALL) -> Planned:
+        """Plan up to a batch of schedules of these shards that fire within the look-ahead."""
         horizon = now + self._look_ahead
-        if self._forgive_at is not None and now >= self._forgive_at:
-            self._unreadable, self._forgive_at = set(), None  # a person may have mended them
-        due = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable).select_related("job")
-        with transaction.atomic():
-            # Those that an app holds are passed by here already, so that they do not fill the batch.
-            schedules = list(due.select_for_update(skip_locked=True, of=("self",))[: self._batch_size])
-        taken = self._leases.take([_lease_key(schedule) for schedule in schedules])
+        due = self._read(now, horizon, among)
+        keys = [_lease_key(schedule) for schedule in due]
+        taken = self._leases.take(keys)
         plans = []
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        for schedule, is_ours in zip(schedules, taken, strict=True):
+        for schedule, is_ours in zip(due, taken, strict=True):
             if is_ours and (plan := self._plan_of(schedule, now=now, horizon=horizon)) is not None:
                 plans.append((schedule, plan))
             if time.monotonic() > deadline:
                 break
-        return _record(plans, now=now) if plans else 0
+        if not plans:
+            return Planned()
+        try:
+            recorded = _record(plans, now=now)
+        except Exception:
+            self._leases.release([key for key, is_ours in zip(keys, taken, strict=True) if is_ours])
+            raise
+        self._are_some_held = len(recorded) < len(plans)
+        is_unfinished = any(plan.next_fire_at and plan.next_fire_at <= horizon for _, plan in recorded)
+        has_more = self._are_some_held or is_unfinished or len(due) == self._batch_size
+        return Planned(sum(len(plan.fire_times) for _, plan in recorded), has_more)
+
+    def _read(self, now: datetime, horizon: datetime, among: frozenset[int]) -> list[Schedule]:
+        if self._forgive_at is not None and now >= self._forgive_at:
+            self._unreadable, self._forgive_at = set(), None  # a person may have mended them
+        readable = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable)
+        # Only the key of the job: what to run is copied within the database.
+        due = shards.within(readable.select_related("job").only(*_COLUMNS), among)
+        if not self._are_some_held:
+            return list(due[: self._batch_size])
+        with transaction.atomic():
+            # Those that an app holds are passed by here already, so that they do not fill the batch.
+            return list(due.select_for_update(skip_locked=True, of=("self",))[: self._batch_size])
 
     def _plan_of(self, schedule: Schedule, *, now: datetime, horizon: datetime) -> FirePlan | None:
         assert schedule.next_fire_at is not None
@@ -81,7 +111,12 @@ def _lease_key(schedule: Schedule) -> str:
     return fire_key(schedule.job_id, milliseconds(schedule.next_fire_at))
 
 
-def _record(plans: Sequence[tuple[Schedule, FirePlan]], *, now: datetime) -> int:
+_COLUMNS = [*(field.name for field in Schedule._meta.concrete_fields), "job__key"]
+Plan = tuple[Schedule, FirePlan]
+
+
+def _record(plans: Sequence[Plan], *, now: datetime) -> list[Plan]:
+    """Write the plans of the schedules that are still as they were read, and that nobody holds; returns those."""
     with transaction.atomic():
         versions = dict(
             Schedule.objects.filter(pk__in=[schedule.pk for schedule, _ in plans], is_active=True)
@@ -91,24 +126,48 @@ def _record(plans: Sequence[tuple[Schedule, FirePlan]], *, now: datetime) -> int
         unchanged = [(schedule, plan) for schedule, plan in plans if versions.get(schedule.pk) == schedule.version]
         _advance(unchanged)
         fires = [
-            schedule.job.new_execution(fire_time, trigger=Trigger.SCHEDULE, now=now)
+            Fire(schedule.job_id, fire_time, available_at=fire_time)
             for schedule, plan in unchanged
             for fire_time in plan.fire_times
         ]
-        lifecycle.plan(fires)
         stretches = [
-            schedule.job.new_skipped_row(plan.skipped.first, plan.skipped.last, plan.skipped.count, now=now)
+            Stretch(schedule.job_id, plan.skipped.first, plan.skipped.last, plan.skipped.count, _MISFIRE_REASON)
             for schedule, plan in unchanged
             if plan.skipped
         ]
-        lifecycle.record_skipped(stretches, reason=_MISFIRE_REASON, now=now)
-    return len(fires)
+        lifecycle.plan_fires(fires, stretches, now=now)
+    return unchanged
 
 
-def _advance(plans: Sequence[tuple[Schedule, FirePlan]]) -> None:
-    for schedule, plan in plans:
-        schedule.next_fire_at = plan.next_fire_at
-        schedule.version += 1
-        if schedule.fires_left is not None:
-            schedule.fires_left -= len(plan.fire_times)
-    Schedule.objects.bulk_update([schedule for schedule, _ in plans], ["next_fire_at", "version", "fires_left"])
+# One statement for the whole batch: Django's bulk_update would compare every row with every other.
+_ADVANCE = """
+UPDATE onbeat_schedule SET next_fire_at = planned.next_fire_at, fires_left = planned.fires_left, version = version + 1
+FROM {planned} WHERE onbeat_schedule.job_id = planned.job_id
+"""
+_PLANNED_ON_POSTGRESQL = (
+    "unnest(%s::bigint[], %s::timestamptz[], %s::integer[]) AS planned (job_id, next_fire_at, fires_left)"
+)
+_PLANNED_ON_SQLITE = """(
+  SELECT json_extract(value, '$[0]') AS job_id, json_extract(value, '$[1]') AS next_fire_at,
+         json_extract(value, '$[2]') AS fires_left
+  FROM json_each(%s)
+) AS planned"""
+
+
+def _advance(plans: Sequence[Plan]) -> None:
+    rows = [(schedule.pk, plan.next_fire_at, _fires_left(schedule, plan)) for schedule, plan in plans]
+    if not rows:
+        return
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(
+                _ADVANCE.format(planned=_PLANNED_ON_POSTGRESQL), [list(column) for column in zip(*rows, strict=True)]
+            )
+            return
+        stored = connection.ops.adapt_datetimefield_value
+        text = json.dumps([(pk, stored(next_fire_at), left) for pk, next_fire_at, left in rows])
+        cursor.execute(_ADVANCE.format(planned=_PLANNED_ON_SQLITE), [text])
+
+
+def _fires_left(schedule: Schedule, plan: FirePlan) -> int | None:
+    return None if schedule.fires_left is None else schedule.fires_left - len(plan.fire_times)

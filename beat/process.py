@@ -1,26 +1,38 @@
 """The loop of one beat process.
 
-Owns when a tick happens and what a beat does about a database that goes away. Invariant: the beat says that it is well
-only after a tick has ended, so a beat that hangs or cannot work is seen as silent.
+Owns when a tick happens, and what a beat does about a database that goes away, a clock that is wrong, and an error that
+nobody expected. Invariant: the beat says that it is well only after a tick has ended, so a beat that hangs or cannot
+work is seen as silent.
 """
 
 import os
 import socket
 import threading
+import time
 import uuid
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from beat.heartbeat import Heartbeat, Progress
 from beat.lease import Leases
-from beat.models import Beat
+from beat.members import Members
+from beat.models import REFUSAL_CHARACTERS, Beat
 from beat.planning import Planner
+from beat.redis_link import RedisLink
+from beat.shards import Shards
 from beat.tick import Ticker, TickReport
-from beat.upkeep import Upkeep
+from beat.upkeep.keeper import Upkeep, UpkeepThread
 from executions import events
 from executions.clock import Clock
 from executions.dispatch import Publisher
+from executions.storable import in_a_line
+from executions.version import VERSION
+
+# A beat that hangs in a call which nobody can break off leaves without it: whatever it was about, others do it.
+_STOP_WITHIN_SECONDS = 4.0
+_SAY_WELL_EVERY_SECONDS = 0.5
 
 
 class BeatProcess:
@@ -28,46 +40,79 @@ class BeatProcess:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._stop = threading.Event()
         self._clock = Clock()
-        self._publisher = Publisher()
-        self._upkeep = Upkeep()
         self._poll = timedelta(seconds=settings.ONBEAT_BEAT_POLL_SECONDS)
-        self._is_database_away = False
-        batch_size = settings.ONBEAT_BEAT_BATCH_SIZE
-        leases = Leases(
-            url=settings.REDIS_URL,
-            prefix=settings.ONBEAT_EXECUTIONS_PREFIX,
-            holder=self.name,
-            life=timedelta(seconds=settings.ONBEAT_BEAT_LEASE_SECONDS),
+        self._link = RedisLink(settings.REDIS_URL, prefix=settings.ONBEAT_EXECUTIONS_PREFIX)
+        lease_life = timedelta(seconds=settings.ONBEAT_BEAT_LEASE_SECONDS)
+        leases = Leases(self._link, holder=self.name, life=lease_life)
+        self._progress = Progress(stuck_after_seconds=settings.ONBEAT_BEAT_STUCK_AFTER_SECONDS)
+        self._shards = Shards(self.name, linger=lease_life)
+        self._members = Members(self._link, beat=self.name)
+        self._heartbeat = Heartbeat(self._members, self._shards, self._progress)
+        self._upkeep = UpkeepThread(Upkeep(leases))
+        self._ticker = Ticker(
+            planner=Planner(
+                leases,
+                look_ahead=timedelta(seconds=settings.ONBEAT_BEAT_LOOK_AHEAD_SECONDS),
+                batch_size=settings.ONBEAT_BEAT_BATCH_SIZE,
+            ),
+            leases=leases,
+            publisher=Publisher(),
+            batch_size=settings.ONBEAT_BEAT_BATCH_SIZE,
+            shards=self._shards,
+            progress=self._progress,
+            is_stopping=self._stop.is_set,
         )
-        planner = Planner(
-            leases, look_ahead=timedelta(seconds=settings.ONBEAT_BEAT_LOOK_AHEAD_SECONDS), batch_size=batch_size
-        )
-        self._ticker = Ticker(planner=planner, leases=leases, publisher=self._publisher, batch_size=batch_size)
+        self._is_joined = False
+        self._are_threads_started = False
+        self._said_well_at = 0.0
+        self._lateness_seconds: float | None = None
+        self._trouble = ""
 
     def stop(self) -> None:
         """End after the batch in hand."""
         self._stop.set()
+        leaver = threading.Timer(_STOP_WITHIN_SECONDS, self._leave_at_once)
+        leaver.daemon = True
+        leaver.start()
 
     def run(self) -> None:
         while not self._stop.is_set():
-            try:
-                pause = self._step()
-            except (OperationalError, InterfaceError) as error:
-                self._say_database_away(error)
-                pause = self._poll
+            pause = self._try_step()
+            self._progress.rest()
             self._stop.wait(pause.total_seconds())
         self._leave()
 
+    def _try_step(self) -> timedelta:
+        """One step; returns how long nothing is expected to be due. An error is told once, and never ends the beat."""
+        self._progress.made()
+        try:
+            pause = self._step()
+        except (OperationalError, InterfaceError) as error:
+            connection.close()
+            self._say_trouble("the database is away: nothing is planned until it answers", type(error).__name__)
+            return self._poll
+        except Exception as error:
+            connection.close()
+            self._say_trouble("a tick failed; it is tried again", in_a_line(error))
+            return self._poll
+        if self._trouble:
+            events.emit("ticks go on: the trouble is over", after=self._trouble)
+            self._trouble = ""
+        return pause
+
     def _step(self) -> timedelta:
-        """One tick with its upkeep; returns how long nothing is expected to be due."""
         now = self._clock.now()
+        if not self._is_joined:
+            self._join(now)
+        refusal = self._refusal()
+        if refusal:
+            self._say_refusal(refusal, now)
+            return self._poll
         report = self._ticker.tick(now)
-        if self._is_database_away:
-            events.emit("the database is back: planning goes on")
-            self._is_database_away = False
-            self._upkeep.after_outage(now)
-        self._upkeep.run_due(now)
-        self._say_well(self._clock.now())
+        self._heartbeat.is_fit = not self._ticker.is_broker_away
+        if report.oldest_published is not None:
+            self._lateness_seconds = (self._clock.now() - report.oldest_published).total_seconds()
+        self._say_well()
         return self._pause_after(report)
 
     def _pause_after(self, report: TickReport) -> timedelta:
@@ -77,24 +122,73 @@ class BeatProcess:
             return self._poll
         return max(timedelta(0), min(self._poll, report.next_available_at - self._clock.now()))
 
-    def _say_well(self, now: datetime) -> None:
-        facts = {
-            "ticked_at": now,
-            "is_broker_away": self._ticker.is_broker_away,
-            "is_redis_away": self._ticker.leases.is_away,
-        }
-        if not Beat.objects.filter(name=self.name).update(**facts):
-            Beat.objects.create(name=self.name, host=socket.gethostname(), pid=os.getpid(), started_at=now, **facts)
+    # ── What it says of itself ───────────────────────────────────────────────────────────────────────────────────
+
+    def _join(self, now: datetime) -> None:
+        Beat.objects.update_or_create(
+            name=self.name,
+            defaults={
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "version": VERSION,
+                "started_at": now,
+                "ticked_at": now,
+            },
+        )
+        if not self._are_threads_started:
+            self._heartbeat.start()
+            self._upkeep.start()
+        self._is_joined = self._are_threads_started = True
+
+    def _say_well(self) -> None:
+        if time.monotonic() - self._said_well_at < _SAY_WELL_EVERY_SECONDS:
+            return
+        self._said_well_at = time.monotonic()
+        now = self._clock.now()
+        self._register(now, ticked_at=now, refusal="")
+
+    def _register(self, now: datetime, **facts: object) -> None:
+        known = Beat.objects.filter(name=self.name).update(
+            seen_at=now,
+            shards=len(self._shards.planning),
+            lateness_seconds=self._lateness_seconds,
+            clock_offset_seconds=self._clock.offset.total_seconds(),
+            is_broker_away=self._ticker.is_broker_away,
+            is_redis_away=self._link.is_away,
+            **facts,
+        )
+        self._is_joined = known > 0  # after an hour without a word it was taken off, and joins anew
+
+    def _refusal(self) -> str:
+        """Why this beat must not fire, if it must not."""
+        offset = self._clock.offset.total_seconds()
+        if abs(offset) <= settings.ONBEAT_BEAT_CLOCK_OFFSET_SECONDS:
+            return ""
+        direction = "ahead of" if offset > 0 else "behind"
+        return f"this machine's clock is {abs(offset):.0f} s {direction} the database's: set one of them right"
+
+    def _say_refusal(self, refusal: str, now: datetime) -> None:
+        self._register(now, refusal=refusal[:REFUSAL_CHARACTERS])
+        self._say_trouble("this beat does not fire", refusal)
+
+    def _say_trouble(self, what: str, error: str) -> None:
+        self._heartbeat.is_fit = False  # others may be able to do what this one cannot
+        if self._trouble != what:
+            events.warn(what, error=error)
+        self._trouble = what
+
+    # ── How it ends ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _leave(self) -> None:
-        self._publisher.close()
+        if self._are_threads_started:
+            self._heartbeat.stop()
+            self._upkeep.stop()
+        self._ticker.publisher.close()
         try:
             Beat.objects.filter(name=self.name).delete()
         except (OperationalError, InterfaceError):
             events.warn("the database is away: this beat leaves without signing off", beat=self.name)
 
-    def _say_database_away(self, error: Exception) -> None:
-        if not self._is_database_away:
-            events.warn("the database is away: nothing is planned until it answers", error=type(error).__name__)
-        self._is_database_away = True
-        connection.close()
+    def _leave_at_once(self) -> None:
+        events.warn("beat stopped in the middle of a batch: what is left of it is done by the others", beat=self.name)
+        os._exit(0)

@@ -4,28 +4,36 @@ Apart from the loop that calls it, and given the moment, so that it can be tried
 what is due, never on how many schedules are stored.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Min
 
+from beat.heartbeat import Progress
 from beat.lease import Leases, execution_key
 from beat.planning import Planner
+from beat.shards import Shards, within
 from executions import events, lifecycle
-from executions.dispatch import Publisher
+from executions.dispatch import Publisher, Report
 from executions.models import Execution
 
 # What its queue did not take is tried again after this long: somebody may be mending the queue at this very moment.
 _HELD_PAUSE = timedelta(seconds=5)
+# For each half of a tick, if there is that much to do: first to plan, so that what is published next is the most
+# urgent of all that is due.
+_PATIENCE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class TickReport:
-    planned: int
-    published: int
-    has_more: bool
-    next_available_at: datetime | None
+    planned: int = 0
+    published: int = 0
+    has_more: bool = False
+    next_available_at: datetime | None = None
+    oldest_published: datetime | None = None  # when the one was due that waited longest
 
 
 @dataclass
@@ -36,32 +44,75 @@ class Ticker:
     leases: Leases
     publisher: Publisher
     batch_size: int
+    shards: Shards
+    progress: Progress
+    is_stopping: Callable[[], bool] = lambda: False
     is_broker_away: bool = False
 
     def tick(self, now: datetime) -> TickReport:
-        planned = self.planner.plan_due(now=now)
-        due, published = self._publish_due(now)
-        # Only a tick that got something done is followed at once by another: one that is held up would spin.
-        has_more = (planned > 0 or published > 0) and max(planned, due) >= self.batch_size
-        return TickReport(planned, published, has_more, _next_available_at(now))
+        planned, has_more_to_plan = self._plan_due(now)
+        published = self._publish_due(now)
+        return TickReport(
+            planned,
+            published.count,
+            has_more_to_plan or published.has_more,
+            self._next_available_at(now),
+            published.oldest,
+        )
 
-    def _publish_due(self, now: datetime) -> tuple[int, int]:
-        """How many were due (at most a batch) and how many of them are QUEUED now."""
-        with transaction.atomic():
-            # Those that an app holds are passed by, so that they neither fill the batch nor are published for nothing.
-            free = Execution.objects.due(now).by_urgency().select_related("job")
-            due = list(free.select_for_update(skip_locked=True, of=("self",))[: self.batch_size])
+    def _plan_due(self, now: datetime) -> tuple[int, bool]:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        total = 0
+        while True:
+            self.progress.made()
+            batch = self.planner.plan_due(now=now, among=self.shards.planning)
+            total += batch.fires
+            if not batch.has_more or self._must_end(deadline):
+                return total, batch.has_more
+
+    def _must_end(self, deadline: float) -> bool:
+        return self.is_stopping() or time.monotonic() > deadline
+
+    def _publish_due(self, now: datetime) -> "_Published":
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        total = _Published()
+        while True:
+            total = total.and_then(self._publish_batch(now))
+            if not total.has_more or self._must_end(deadline):
+                return total
+
+    def _publish_batch(self, now: datetime) -> "_Published":
+        self.progress.made()
+        due = self._read_due(now)
         taken = self.leases.take([execution_key(execution) for execution in due])
         ours = [execution for execution, is_ours in zip(due, taken, strict=True) if is_ours]
         if not ours:
-            return len(due), 0
+            if self.is_broker_away and self.publisher.reaches():
+                self._say_how_the_broker_is("", waiting=0)
+            return _Published()
+        self.progress.made()
         report = self.publisher.publish(ours)
+        self.progress.made()
+        count = self._write_down(report, now)
+        # Only who got something done goes on at once: one that is held up would spin.
+        has_more = count > 0 and len(due) == self.batch_size
+        return _Published(count, min((row.available_at for row in report.confirmed), default=None), has_more)
+
+    def _read_due(self, now: datetime) -> list[Execution]:
+        due = within(Execution.objects.due(now).by_urgency().to_publish(), self.shards.publishing)
+        with transaction.atomic():
+            # Those that an app holds are passed by, so that they neither fill the batch nor are published for nothing.
+            return list(due.select_for_update(skip_locked=True, of=("self",))[: self.batch_size])
+
+    def _write_down(self, report: Report, now: datetime) -> int:
+        """Record what the broker said; returns how many are QUEUED now."""
         queued = lifecycle.mark_queued(report.confirmed, now=now)
         for reason, held in report.held.items():
             lifecycle.hold(held, reason=reason, until=now + _HELD_PAUSE)
             events.warn("executions are held back", reason=reason, count=len(held))
+        self.leases.release([execution_key(execution) for execution in report.unknown])
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
-        return len(due), queued
+        return queued
 
     def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
         if error and not self.is_broker_away:
@@ -70,10 +121,20 @@ class Ticker:
             events.emit("the broker is back: waiting executions are published")
         self.is_broker_away = bool(error)
 
+    def _next_available_at(self, now: datetime) -> datetime | None:
+        """When the next planned execution is due. What is due and could not be published waits for the next poll."""
+        coming = Execution.objects.scheduled().filter(available_at__gt=now)
+        first = within(coming, self.shards.publishing).aggregate(first=Min("available_at"))
+        moment: datetime | None = first["first"]
+        return moment
 
-def _next_available_at(now: datetime) -> datetime | None:
-    """When the next planned execution is due. What is due and could not be published waits for the next poll."""
-    moment: datetime | None = (
-        Execution.objects.scheduled().filter(available_at__gt=now).aggregate(first=Min("available_at"))["first"]
-    )
-    return moment
+
+@dataclass(frozen=True)
+class _Published:
+    count: int = 0
+    oldest: datetime | None = None
+    has_more: bool = False
+
+    def and_then(self, following: "_Published") -> "_Published":
+        oldest = min(filter(None, [self.oldest, following.oldest]), default=None)
+        return _Published(self.count + following.count, oldest, following.has_more)

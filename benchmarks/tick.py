@@ -13,8 +13,11 @@ from celery import current_app
 from django.conf import settings
 from django.db import connection
 
+from beat.heartbeat import Progress
 from beat.lease import Leases
 from beat.planning import Planner
+from beat.redis_link import RedisLink
+from beat.shards import Shards
 from beat.tick import Ticker
 from executions import queues, surroundings
 from executions.clock import database_now
@@ -64,14 +67,17 @@ def _store(count: int) -> None:
 
 def _fire_all(publisher: Publisher, fires: int) -> float:
     batch_size = settings.ONBEAT_BEAT_BATCH_SIZE
-    leases = Leases(
-        url=settings.REDIS_URL,
-        prefix=settings.ONBEAT_EXECUTIONS_PREFIX,
-        holder="benchmark",
-        life=timedelta(seconds=settings.ONBEAT_BEAT_LEASE_SECONDS),
-    )
+    link = RedisLink(settings.REDIS_URL, prefix=settings.ONBEAT_EXECUTIONS_PREFIX)
+    leases = Leases(link, holder="benchmark", life=timedelta(seconds=settings.ONBEAT_BEAT_LEASE_SECONDS))
     planner = Planner(leases, look_ahead=timedelta(seconds=5), batch_size=batch_size)
-    ticker = Ticker(planner=planner, leases=leases, publisher=publisher, batch_size=batch_size)
+    ticker = Ticker(
+        planner=planner,
+        leases=leases,
+        publisher=publisher,
+        batch_size=batch_size,
+        shards=Shards("benchmark", linger=timedelta(0)),
+        progress=Progress(stuck_after_seconds=10),
+    )
     started = time.monotonic()
     while ticker.tick(database_now()).has_more:
         pass

@@ -30,11 +30,15 @@ class Clock:
     def __init__(self) -> None:
         self._base: datetime | None = None
         self._looked_at = 0.0
+        self.offset = timedelta(0)  # how far this machine's clock was ahead of the database's
 
     def now(self) -> datetime:
         monotonic = time.monotonic()
         if self._base is None or monotonic - self._looked_at > _LOOK_AGAIN_AFTER_SECONDS:
+            asked_at = datetime.now(UTC)
             self._base = database_now()
             self._looked_at = time.monotonic()
+            took = timedelta(seconds=self._looked_at - monotonic)
+            self.offset = asked_at + took / 2 - self._base
             return self._base
         return self._base + timedelta(seconds=monotonic - self._looked_at)

@@ -7,7 +7,7 @@ done: the row stays SCHEDULED, it is published again, and the worker's claim dro
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import amqp
@@ -19,9 +19,11 @@ from kombu.exceptions import OperationalError
 from executions import messages, queues
 from executions.models import Execution
 
-_CONNECT_SECONDS = 5
-_BROKER_ERRORS = (OperationalError, amqp.AMQPError, OSError)
+CONNECT_SECONDS = 3
+_PROBE_SECONDS = 2
+BROKER_ERRORS = (OperationalError, amqp.AMQPError, OSError)
 UNROUTABLE = "no queue takes its message"
+BLOCKED = "the broker takes no messages: it is short of memory or disk"
 
 
 @dataclass
@@ -33,6 +35,15 @@ class Report:
     held: dict[str, list[Execution]] = field(default_factory=dict)  # by reason: their queue does not take them
     error: str = ""
 
+    def and_then(self, following: "Report") -> "Report":
+        held = {reason: [*self.held.get(reason, []), *rows] for reason, rows in following.held.items()}
+        return Report(
+            [*self.confirmed, *following.confirmed],
+            [*self.unknown, *following.unknown],
+            {**self.held, **held},
+            following.error,
+        )
+
 
 class Publisher:
     """One connection to the broker, made anew after any error."""
@@ -42,9 +53,30 @@ class Publisher:
         self._channel: Any = None
         self._declared: set[str] = set()
         self._delivery_tag = 0
+        self._is_in_doubt = False
 
     def publish(self, executions: Sequence[Execution]) -> Report:
-        """Publish all, then wait once for all confirms."""
+        """Publish all, then wait once for all confirms. After a failure one goes ahead, and the others if it arrives.
+
+        A broker that takes messages and confirms none would otherwise get the whole batch again at each try.
+        """
+        if not self._is_in_doubt:
+            return self._publish(executions, patience_seconds=settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS)
+        probe = self._publish(executions[:1], patience_seconds=_PROBE_SECONDS)
+        if self._is_in_doubt:
+            return replace(probe, unknown=list(executions))
+        return probe.and_then(self.publish(executions[1:]))
+
+    def reaches(self) -> bool:
+        """Whether the broker can be spoken to again. Whether it also confirms is found out by the next message."""
+        try:
+            self._open()
+        except BROKER_ERRORS:
+            self.drop()
+            return False
+        return True
+
+    def _publish(self, executions: Sequence[Execution], *, patience_seconds: float) -> Report:
         held: dict[str, list[Execution]] = {}
         batch = _Confirms(executions)
         try:
@@ -54,14 +86,16 @@ class Publisher:
                 held.setdefault(reason, []).extend(e for e in executions if e.queue == name)
             batch = _Confirms([execution for execution in executions if execution.queue not in refusals])
             if self._speaks_amqp():
-                self._publish_with_confirms(batch)
+                self._publish_with_confirms(batch, patience_seconds)
             else:
                 self._publish_to_folder(batch)
-        except _BROKER_ERRORS as error:
+        except BROKER_ERRORS as error:
             # The socket may be stuck, so nothing more is said on it: a polite goodbye can block as well.
             self.drop()
+            self._is_in_doubt = True
             return batch.report(held, error=f"{type(error).__name__}: {error}".removesuffix(": "))
         report = batch.report(held)
+        self._is_in_doubt = False
         # What was returned had no queue, though we once declared it: declare it anew next time.
         self._declared -= {execution.queue for execution in report.held.get(UNROUTABLE, [])}
         return report
@@ -86,16 +120,17 @@ class Publisher:
     def _open(self) -> None:
         if self._connection is not None:
             return
-        self._connection = current_app.connection_for_write(connect_timeout=_CONNECT_SECONDS)
+        self._connection = current_app.connection_for_write(connect_timeout=CONNECT_SECONDS)
         if self._speaks_amqp():
             # Waiting for one confirm per message would cost a round trip each, so Celery's own option is off here.
             self._connection.transport_options = {
                 "confirm_publish": False,
                 "read_timeout": settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS,
                 "write_timeout": settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS,
+                "on_blocked": _give_up,
             }
         # Patience is the caller's business: it has the rows, and comes again.
-        self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=_CONNECT_SECONDS)
+        self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS)
         self._open_channel()
 
     def _open_channel(self) -> None:
@@ -118,7 +153,7 @@ class Publisher:
                 self._declared.add(name)
             except amqp.ChannelError as error:
                 # The broker has closed the channel for it. One bad queue must not hold up the others.
-                refusals[name] = f"the broker refuses its queue: {error}"[:200]
+                refusals[name] = _why_refused(name, error)
                 self._open_channel()
         return refusals
 
@@ -137,7 +172,7 @@ class Publisher:
             batch.sent(number, execution)
             batch.acked(number, multiple=False)
 
-    def _publish_with_confirms(self, batch: "_Confirms") -> None:
+    def _publish_with_confirms(self, batch: "_Confirms", patience_seconds: float) -> None:
         channel = self._channel
         for name, callback in (("basic_ack", batch.acked), ("basic_nack", batch.nacked)):
             channel.events[name] = {callback}
@@ -153,16 +188,30 @@ class Publisher:
                 routing_key=execution.queue,
                 mandatory=True,
             )
-        self._wait_for(batch)
+        self._wait_for(batch, patience_seconds)
 
-    def _wait_for(self, batch: "_Confirms") -> None:
+    def _wait_for(self, batch: "_Confirms", patience_seconds: float) -> None:
         assert self._connection is not None
-        deadline = time.monotonic() + settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS
+        deadline = time.monotonic() + patience_seconds
         while batch.outstanding:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise TimeoutError(f"the broker left {len(batch.outstanding)} messages unconfirmed")
             self._connection.drain_events(timeout=remaining)
+
+
+def _why_refused(name: str, error: amqp.ChannelError) -> str:
+    queue = queues.work_queue(name).name
+    if isinstance(error, amqp.PreconditionFailed):
+        why = f"the queue {queue!r} exists with other arguments; delete it, and it is made anew"
+    else:
+        why = f"the broker refuses the queue {queue!r}"
+    return f"{why}: {error}"
+
+
+def _give_up(_reason: str) -> None:
+    """The broker says that it blocks those who publish. What is on its way may still arrive; no need to wait for it."""
+    raise amqp.RecoverableConnectionError(BLOCKED)
 
 
 class _Confirms:

@@ -22,6 +22,8 @@ DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
 MAX_PRIORITY = 9
 REASON_CHARACTERS = 200
+# What an execution takes over from its job, as it is when the row is made.
+FROM_JOB = ("task", "args", "kwargs", "queue", "priority", "max_attempts", "max_lost")
 
 
 def choices(names: type[State] | type[Outcome] | type[Trigger]) -> list[tuple[str, str]]:
@@ -53,6 +55,16 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def by_urgency(self) -> "ExecutionQuerySet":
         return self.order_by("-priority", "available_at")
+
+    def to_publish(self) -> "ExecutionQuerySet":
+        """With what a message needs, and no more: results and errors may be long."""
+        return self.select_related("job").only(
+            *("job_id", "job__key", "fire_time", "trigger", "task", "args", "kwargs", "queue", "priority"),
+            *("available_at", "attempt", "is_waiting"),
+        )
+
+    def queued_before(self, moment: datetime) -> "ExecutionQuerySet":
+        return self.filter(state=State.QUEUED, queued_at__lt=moment)
 
     def waiting(self) -> "ExecutionQuerySet":
         """Held back because their job has as many running as it may."""

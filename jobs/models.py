@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import Q
 
 from executions.identity import new_execution_id
-from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY, Execution
+from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, FROM_JOB, MAX_PRIORITY, Execution
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import Overlap, Trigger
 from jobs import wording
@@ -123,15 +123,9 @@ class Job(models.Model):
             job=self,
             fire_time=fire_time,
             trigger=trigger,
-            task=self.task,
-            args=self.args,
-            kwargs=self.kwargs,
-            queue=self.queue,
-            priority=self.priority,
-            max_attempts=self.max_attempts,
-            max_lost=self.max_lost,
             available_at=fire_time,
             created_at=now,
+            **{name: getattr(self, name) for name in FROM_JOB},
         )
 
     def new_skipped_row(self, first: datetime, last: datetime, count: int | None, *, now: datetime) -> Execution:

@@ -2,12 +2,9 @@
 
 from datetime import datetime
 
-from beat.lease import Leases
-from beat.planning import Planner
-from tests.making import seconds
+from tests.making import a_planner
 
 
 def plan(now: datetime) -> int:
     """Plan what fires within the coming five seconds; how many fires that were."""
-    alone = Leases(url="", prefix="", holder="me", life=seconds(10))
-    return Planner(alone, look_ahead=seconds(5), batch_size=100).plan_due(now=now)
+    return a_planner().plan_due(now=now).fires

@@ -4,9 +4,14 @@ import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
+from beat.heartbeat import Progress
 from beat.lease import Leases
 from beat.planning import Planner
+from beat.redis_link import RedisLink
+from beat.shards import Shards
+from beat.tick import Ticker
 from executions import lifecycle
+from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.outcomes import Claim
 from executions.retry import RetryPolicy
@@ -59,7 +64,22 @@ def asked_for(job: Job, count: int, *, now: datetime) -> list[Execution]:
     return rows
 
 
+def no_leases(name: str = "me") -> Leases:
+    """Without Redis: the database alone has to be right."""
+    return Leases(RedisLink("", prefix=""), holder=name, life=seconds(10))
+
+
 def a_planner(name: str = "me", *, batch_size: int = 100) -> Planner:
-    """One without leases: the database alone has to be right."""
-    alone = Leases(url="", prefix="", holder=name, life=seconds(10))
-    return Planner(alone, look_ahead=seconds(5), batch_size=batch_size)
+    return Planner(no_leases(name), look_ahead=seconds(5), batch_size=batch_size)
+
+
+def a_ticker(publisher: Publisher, *, batch_size: int = 100) -> Ticker:
+    """The tick of a beat that is alone, without the process around it."""
+    return Ticker(
+        planner=a_planner(batch_size=batch_size),
+        leases=no_leases(),
+        publisher=publisher,
+        batch_size=batch_size,
+        shards=Shards("me", linger=seconds(10)),
+        progress=Progress(stuck_after_seconds=10),
+    )

@@ -20,6 +20,7 @@ from executions.lifecycle.before import (
     unplan,
 )
 from executions.lifecycle.ends import cancel, fail, rescue, stop, succeed, wake
+from executions.lifecycle.fires import plan_fires
 from executions.lifecycle.running import LOOK_AGAIN_AFTER, MOVED, claim, heartbeat
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "mark_queued",
     "move",
     "plan",
+    "plan_fires",
     "record_skipped",
     "rescue",
     "revive",

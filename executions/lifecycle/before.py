@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
-from executions import partitions
+from executions.lifecycle.fires import with_partitions
 from executions.lifecycle.rows import change_free
 from executions.models import REASON_CHARACTERS, Execution
 from executions.outcomes import Unplanned
@@ -22,14 +22,10 @@ def plan(executions: Sequence[Execution]) -> None:
     """Insert the rows of fires and asked-for runs. A fire that already has its row keeps that one."""
     if not executions:
         return
-    try:
-        with transaction.atomic():
-            Execution.objects.bulk_create(executions, ignore_conflicts=True)
-    except IntegrityError as error:
-        if not partitions.is_missing(error):
-            raise
-        partitions.make(partitions.months_of(execution.fire_time for execution in executions))
-        Execution.objects.bulk_create(executions, ignore_conflicts=True)
+    with_partitions(
+        lambda: Execution.objects.bulk_create(executions, ignore_conflicts=True),
+        (execution.fire_time for execution in executions),
+    )
 
 
 def record_skipped(executions: Sequence[Execution], *, reason: str, now: datetime) -> None:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from beat.upkeep import Upkeep
+from beat.upkeep.keeper import Upkeep
 from executions import lifecycle, run_keys
 from executions.models import Execution, RunKey
 from executions.outcomes import Claim
@@ -15,7 +15,7 @@ from jobs.recurrence import Cron, Every, Once, Within
 from jobs.refusals import InvalidRun, Refused
 from tests import rows
 from tests.firing import plan
-from tests.making import a_job, claimed, every_minute, planned, seconds
+from tests.making import a_job, claimed, every_minute, no_leases, planned, seconds
 from tests.rows import schedule_of
 
 pytestmark = pytest.mark.django_db
@@ -249,7 +249,7 @@ def test_a_schedule_broken_behind_our_back_does_not_keep_the_others_from_complet
     for job in jobs:
         run_all(job, noon)
     Schedule.objects.filter(job=jobs[0]).update(kind="CRON", timezone="Mars/Olympus")
-    Upkeep().run_due(noon)
+    Upkeep(no_leases()).run_due(noon)
     assert state_of(jobs[1]) == JobState.COMPLETED
 
 

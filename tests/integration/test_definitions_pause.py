@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from beat.upkeep import Upkeep
+from beat.upkeep.keeper import Upkeep
 from executions import lifecycle
 from executions.models import Execution
 from executions.outcomes import Claim
@@ -17,7 +17,7 @@ from jobs.recurrence import Cron, Every, Once, Within
 from jobs.refusals import InvalidDefinition
 from tests import rows
 from tests.firing import plan
-from tests.making import a_job, every_minute, seconds
+from tests.making import a_job, every_minute, no_leases, seconds
 from tests.rows import everything, schedule_of
 
 pytestmark = pytest.mark.django_db
@@ -226,7 +226,7 @@ def broken(job: Job) -> Job:
 def test_a_schedule_broken_behind_our_back_does_not_stop_the_duties_of_the_beat(noon: datetime) -> None:
     broken(paused(noon, until=noon + minutes(1)))
     fine = paused(noon, until=noon + minutes(2))
-    Upkeep().run_due(noon + minutes(3))
+    Upkeep(no_leases()).run_due(noon + minutes(3))
     assert Job.objects.get(pk=fine.pk).state == JobState.ACTIVE
 
 

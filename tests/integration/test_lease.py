@@ -8,6 +8,8 @@ import redis
 from django.conf import settings
 
 from beat.lease import Leases, execution_key, fire_key
+from beat.members import Members
+from beat.redis_link import RedisLink
 from executions.identity import milliseconds, new_execution_id
 from executions.models import Execution
 from executions.states import Trigger
@@ -17,7 +19,10 @@ from tests.waiting import wait_until
 
 def leases(holder: str, *, url: str | None = None, prefix: str = "", life: float = 10) -> Leases:
     url = settings.REDIS_URL if url is None else url
-    return Leases(url=url, prefix=prefix, holder=holder, life=seconds(life))
+    link = RedisLink(url, prefix=prefix)
+    if url and url == settings.REDIS_URL:
+        Members(link, beat=holder).renew()
+    return Leases(link, holder=holder, life=seconds(life))
 
 
 @pytest.fixture
@@ -71,13 +76,13 @@ def test_a_redis_that_failed_is_left_alone_for_a_while(prefix: str, monkeypatch:
     one = leases("me", prefix=prefix)
     leases("other", prefix=prefix).take(["a"])
     with monkeypatch.context() as hanging:
-        hanging.setattr(one._redis, "eval", lambda *_words: (_ for _ in ()).throw(redis.TimeoutError))
+        hanging.setattr(one._link._redis, "eval", lambda *_words: (_ for _ in ()).throw(redis.TimeoutError))
         assert one.take(["a"]) == [True]
-    assert one.is_away
+    assert one._link.is_away
     assert one.take(["a"]) == [True]  # not asked
-    monkeypatch.setattr(one, "_ask_again_at", 0.0)
+    monkeypatch.setattr(one._link, "_ask_again_at", 0.0)
     assert one.take(["a"]) == [False]
-    assert not one.is_away
+    assert not one._link.is_away
 
 
 def test_the_beat_that_planned_a_fire_holds_the_lease_to_publish_it(noon: datetime) -> None:

@@ -5,29 +5,20 @@ from datetime import datetime
 import pytest
 from celery import current_app
 
-from beat.lease import Leases
-from beat.planning import Planner
-from beat.tick import Ticker
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.states import State
 from tests.integration.conftest import Queues
-from tests.making import a_job, every_minute, planned, seconds
+from tests.making import a_job, a_ticker, every_minute, planned, seconds
 
 pytestmark = pytest.mark.django_db
-
-
-def ticker(publisher: Publisher, batch_size: int = 100) -> Ticker:
-    alone = Leases(url="", prefix="", holder="me", life=seconds(10))
-    planner = Planner(alone, look_ahead=seconds(5), batch_size=batch_size)
-    return Ticker(planner=planner, leases=alone, publisher=publisher, batch_size=batch_size)
 
 
 def test_a_due_schedule_is_planned_and_published_in_one_tick(
     noon: datetime, publisher: Publisher, broker: Queues
 ) -> None:
     a_job(now=noon, schedule=every_minute(noon))
-    report = ticker(publisher).tick(noon + seconds(60))
+    report = a_ticker(publisher).tick(noon + seconds(60))
     assert (report.planned, report.published) == (1, 1)
     execution = Execution.objects.get()
     assert execution.state == State.QUEUED
@@ -38,7 +29,7 @@ def test_a_broker_that_is_away_leaves_executions_to_be_published_later(
     noon: datetime, publisher: Publisher, no_broker: None
 ) -> None:
     execution = planned(a_job(now=noon), noon)
-    assert ticker(publisher).tick(noon).published == 0
+    assert a_ticker(publisher).tick(noon).published == 0
     execution.refresh_from_db()
     assert (execution.state, execution.attempt) == (State.SCHEDULED, 1)
     assert list(Execution.objects.due(noon)) == [execution]
@@ -53,7 +44,7 @@ def test_a_broker_that_is_away_is_told_once_and_so_is_its_return(
 ) -> None:
     planned(a_job(now=noon), noon)
     caplog.set_level("INFO", logger="onbeat")
-    one = ticker(publisher)
+    one = a_ticker(publisher)
     with monkeypatch.context() as away:
         away.setitem(current_app.conf, "broker_write_url", "amqp://127.0.0.1:1//")
         one.tick(noon)
@@ -70,7 +61,7 @@ def test_a_broker_that_is_away_is_told_once_and_so_is_its_return(
 def test_an_unroutable_execution_says_so_and_is_tried_again_later(
     noon: datetime, publisher: Publisher, broker: Queues
 ) -> None:
-    one = ticker(publisher)
+    one = a_ticker(publisher)
     planned(a_job(now=noon), noon)
     one.tick(noon)
     broker.delete()  # behind the publisher's back, which has declared it
@@ -81,31 +72,52 @@ def test_an_unroutable_execution_says_so_and_is_tried_again_later(
     assert execution.available_at > noon + seconds(1)
 
 
-def test_the_most_urgent_are_published_first(noon: datetime, publisher: Publisher, broker: Queues) -> None:
-    for priority in (0, 9, 5):
-        planned(a_job(now=noon, priority=priority), noon)
-    ticker(publisher, batch_size=2).tick(noon)
-    assert set(Execution.objects.filter(state=State.QUEUED).values_list("priority", flat=True)) == {9, 5}
+def test_in_a_burst_the_most_urgent_of_all_are_published_first(
+    noon: datetime, publisher: Publisher, broker: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for priority in (0, 9, 5, 7, 3):
+        a_job(now=noon, priority=priority, schedule=every_minute(noon))
+    sent: list[int] = []
+    publish = publisher.publish
+    monkeypatch.setattr(publisher, "publish", lambda rows: sent.extend(row.priority for row in rows) or publish(rows))
+    report = a_ticker(publisher, batch_size=2).tick(noon + seconds(60))
+    assert sent == [9, 7, 5, 3, 0]
+    assert (report.planned, report.published, report.has_more) == (5, 5, False)
 
 
 def test_what_is_not_due_yet_is_not_published_and_says_when_to_come_back(
     noon: datetime, publisher: Publisher, broker: Queues
 ) -> None:
     planned(a_job(now=noon), noon + seconds(3))
-    report = ticker(publisher).tick(noon)
+    report = a_ticker(publisher).tick(noon)
     assert report.published == 0
     assert report.next_available_at == noon + seconds(3)
 
 
-def test_a_full_batch_asks_for_another_tick_at_once(noon: datetime, publisher: Publisher, broker: Queues) -> None:
+def test_a_tick_with_too_much_to_do_ends_and_asks_for_another_at_once(
+    noon: datetime, publisher: Publisher, broker: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(3):
-        planned(a_job(now=noon), noon)
-    one = ticker(publisher, batch_size=2)
-    assert one.tick(noon).has_more
-    assert not one.tick(noon).has_more
+        a_job(now=noon, schedule=every_minute(noon))
+    monkeypatch.setattr("beat.tick._PATIENCE_SECONDS", 0)
+    one = a_ticker(publisher, batch_size=2)
+    first, second = one.tick(noon + seconds(60)), one.tick(noon + seconds(60))
+    assert (first.planned, first.published, first.has_more) == (2, 2, True)
+    assert (second.planned, second.published, second.has_more) == (1, 1, False)
+
+
+def test_a_beat_that_is_told_to_stop_ends_its_tick_after_the_batch_in_hand(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    for _ in range(5):
+        a_job(now=noon, schedule=every_minute(noon))
+    one = a_ticker(publisher, batch_size=2)
+    one.is_stopping = lambda: True
+    report = one.tick(noon + seconds(60))
+    assert (report.planned, report.published) == (2, 2)
 
 
 def test_a_full_batch_that_gets_nowhere_does_not_spin(noon: datetime, publisher: Publisher, no_broker: None) -> None:
     for _ in range(3):
         planned(a_job(now=noon), noon)
-    assert not ticker(publisher, batch_size=2).tick(noon).has_more
+    assert not a_ticker(publisher, batch_size=2).tick(noon).has_more

@@ -5,12 +5,14 @@ from datetime import datetime, timedelta
 import pytest
 
 from beat.models import Beat
-from beat.upkeep import Upkeep
+from beat.upkeep import DUTIES
+from beat.upkeep.duty import Duty
+from beat.upkeep.keeper import Upkeep
 from executions.models import Execution
 from executions.states import State
 from jobs.models import JobState, Schedule
 from jobs.recurrence import Once
-from tests.making import a_job, claimed, planned, seconds
+from tests.making import a_job, claimed, no_leases, planned, seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -29,12 +31,12 @@ def state_of(execution: Execution) -> str:
 
 
 def test_the_work_of_a_silent_worker_is_rescued(silent: Execution, noon: datetime) -> None:
-    Upkeep().run_due(noon)
+    Upkeep(no_leases()).run_due(noon)
     assert state_of(silent) == State.SCHEDULED
 
 
 def test_duties_are_not_done_at_every_tick(silent: Execution, noon: datetime) -> None:
-    upkeep = Upkeep()
+    upkeep = Upkeep(no_leases())
     upkeep.run_due(noon - timedelta(hours=2))
     Execution.objects.update(state=State.RUNNING)
     upkeep.run_due(noon - timedelta(hours=2) + seconds(4))
@@ -42,7 +44,7 @@ def test_duties_are_not_done_at_every_tick(silent: Execution, noon: datetime) ->
 
 
 def test_silence_during_an_outage_of_the_database_means_nothing_yet(silent: Execution, noon: datetime) -> None:
-    upkeep = Upkeep()
+    upkeep = Upkeep(no_leases())
     upkeep.after_outage(noon)
     upkeep.run_due(noon)
     upkeep.run_due(noon + seconds(19))
@@ -54,7 +56,7 @@ def test_silence_during_an_outage_of_the_database_means_nothing_yet(silent: Exec
 def test_beats_that_were_killed_leave_the_registry_after_an_hour(noon: datetime) -> None:
     for name, ticked_at in {"alive": noon, "killed": noon - timedelta(hours=1, seconds=1)}.items():
         Beat.objects.create(name=name, host="h", pid=1, started_at=ticked_at, ticked_at=ticked_at)
-    Upkeep().run_due(noon)
+    Upkeep(no_leases()).run_due(noon)
     assert list(Beat.objects.values_list("name", flat=True)) == ["alive"]
 
 
@@ -64,10 +66,11 @@ def test_a_duty_that_fails_stops_neither_the_others_nor_the_beat(
     def fail(_now: datetime) -> int:
         raise ZeroDivisionError("a surprise")
 
-    monkeypatch.setattr("beat.upkeep.run_keys.forget_ended", fail)
+    broken = Duty(name="broken", does="fails", every=timedelta(seconds=5), run=fail)
+    monkeypatch.setattr("beat.upkeep.keeper.DUTIES", (broken, *DUTIES))
     job = a_job(now=noon, schedule=Once(noon + seconds(1)))
     Schedule.objects.filter(job=job).update(next_fire_at=None)
-    Upkeep().run_due(noon + seconds(60))
+    Upkeep(no_leases()).run_due(noon + seconds(60))
     job.refresh_from_db()
     assert job.state == JobState.COMPLETED
     assert "a duty of the upkeep failed" in caplog.text

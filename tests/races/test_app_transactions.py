@@ -6,16 +6,15 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import transaction
 
-from beat import upkeep
-from beat.lease import Leases
 from beat.tick import Ticker
+from beat.upkeep import rescue
 from executions import lifecycle
 from executions.dispatch import Publisher, Report
 from executions.models import Execution
 from executions.states import State
 from jobs import definitions, runs
 from jobs.models import Job, JobState, Schedule
-from tests.making import a_job, a_planner, asked_for, claimed, every_minute, seconds
+from tests.making import a_job, a_ticker, asked_for, claimed, every_minute, seconds
 from tests.races.connections import elsewhere
 
 pytestmark = [pytest.mark.full, pytest.mark.django_db(transaction=True)]
@@ -33,17 +32,15 @@ class CountingPublisher(Publisher):
         return Report(confirmed=list(executions))
 
 
-def a_ticker(*, batch_size: int) -> tuple[Ticker, CountingPublisher]:
+def counting_ticker(*, batch_size: int) -> tuple[Ticker, CountingPublisher]:
     publisher = CountingPublisher()
-    leases = Leases(url="", prefix="", holder="beat", life=seconds(15))
-    planner = a_planner(batch_size=batch_size)
-    return Ticker(planner=planner, leases=leases, publisher=publisher, batch_size=batch_size), publisher
+    return a_ticker(publisher, batch_size=batch_size), publisher
 
 
 def test_a_run_that_an_app_holds_is_not_published_again_and_again(noon: datetime) -> None:
     job = a_job(now=noon)
     runs.run(job, run_key="order-7", now=noon)
-    ticker, publisher = a_ticker(batch_size=100)
+    ticker, publisher = counting_ticker(batch_size=100)
     with transaction.atomic():
         runs.cancel(job, "order-7", now=noon)
         for second in range(10):
@@ -54,7 +51,7 @@ def test_a_run_that_an_app_holds_is_not_published_again_and_again(noon: datetime
 def test_runs_that_an_app_holds_do_not_keep_others_from_being_published(noon: datetime) -> None:
     held = asked_for(a_job(now=noon), 2, now=noon)
     (other,) = asked_for(a_job(now=noon), 1, now=noon + seconds(1))
-    ticker, publisher = a_ticker(batch_size=2)
+    ticker, publisher = counting_ticker(batch_size=2)
     with transaction.atomic():
         lifecycle.cancel([row.pk for row in held], reason="not wanted", now=noon)
         report = elsewhere(lambda: ticker.tick(noon + seconds(2)))
@@ -70,7 +67,8 @@ def test_schedules_that_an_app_holds_do_not_keep_others_from_being_planned(noon:
     with transaction.atomic():
         for job in jobs[:2]:
             definitions.change(job, version=1, owner="me", now=noon)
-        elsewhere(lambda: a_planner(batch_size=2).plan_due(now=noon + seconds(60)))
+        ticker, _ = counting_ticker(batch_size=2)
+        elsewhere(lambda: ticker.tick(noon + seconds(60)))
     assert Execution.objects.filter(job=jobs[2]).exists()
 
 
@@ -81,8 +79,8 @@ def test_a_rescue_does_not_wait_for_an_app_that_holds_a_limited_job(noon: dateti
     late = noon + timedelta(minutes=5)
     with transaction.atomic():
         lifecycle.cancel([second.pk], reason="not wanted", now=noon)
-        assert elsewhere(lambda: upkeep.rescue_lost_workers(late)) == 0
-    assert elsewhere(lambda: upkeep.rescue_lost_workers(late)) == 1
+        assert elsewhere(lambda: rescue.rescue_lost_workers(late)) == 0
+    assert elsewhere(lambda: rescue.rescue_lost_workers(late)) == 1
 
 
 def test_the_end_of_a_pause_does_not_wait_for_an_app_that_prolongs_it(noon: datetime) -> None:

@@ -1,0 +1,93 @@
+"""Who does the duties, and when.
+
+In a thread of its own, so that a long duty holds up no fire. Each duty is done by one beat at a time, under a lease;
+harmless if two do it, since Redis may be away. Invariant: a duty that fails stops neither the others nor the beat.
+"""
+
+import threading
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
+
+from beat.lease import Leases, duty_key
+from beat.upkeep import DUTIES
+from beat.upkeep.duty import Duty
+from executions import events
+from executions.clock import Clock
+from executions.storable import in_a_line
+
+_LOOK_EVERY_SECONDS = 1.0
+
+
+class Upkeep:
+    def __init__(self, leases: Leases) -> None:
+        self._leases = leases
+        self._done_at: dict[str, datetime] = {}
+        self._no_rescue_before: datetime | None = None
+        self._errors: dict[str, str] = {}
+
+    def run_due(self, now: datetime) -> None:
+        """Do what is due and no other beat does."""
+        for duty in DUTIES:
+            if self._was_done_lately(duty, now) or self._must_wait(duty, now):
+                continue
+            self._done_at[duty.name] = now
+            # Ours until long after we should have come again: another beat does it if we do not.
+            if self._leases.take([duty_key(duty.name)], life=2 * duty.every) == [True]:
+                self._do(duty, now)
+
+    def after_outage(self, now: datetime) -> None:
+        """Workers could not reach the database either: their silence means nothing until they had time to speak."""
+        self._no_rescue_before = now + timedelta(seconds=settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS)
+
+    def _was_done_lately(self, duty: Duty, now: datetime) -> bool:
+        done_at = self._done_at.get(duty.name)
+        return done_at is not None and abs(now - done_at) < duty.every  # also after a clock was set back
+
+    def _must_wait(self, duty: Duty, now: datetime) -> bool:
+        return duty.trusts_silence and self._no_rescue_before is not None and now < self._no_rescue_before
+
+    def _do(self, duty: Duty, now: datetime) -> None:
+        try:
+            duty.run(now)
+            self._errors.pop(duty.name, None)
+        except (OperationalError, InterfaceError):
+            raise  # the database is away: all of them wait
+        except Exception as error:
+            said = in_a_line(error)
+            if self._errors.get(duty.name) != said:
+                events.warn("a duty of the upkeep failed; it is tried again", duty=duty.name, error=said)
+            self._errors[duty.name] = said
+
+
+class UpkeepThread:
+    """Runs the upkeep of one beat until it is stopped."""
+
+    def __init__(self, upkeep: Upkeep) -> None:
+        self._upkeep = upkeep
+        self._clock = Clock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Every duty may be broken off at any point: nobody waits for a long one."""
+        self._stop.set()
+        self._thread.join(timeout=_LOOK_EVERY_SECONDS)
+
+    def _run(self) -> None:
+        is_away = False
+        while not self._stop.wait(_LOOK_EVERY_SECONDS):
+            try:
+                now = self._clock.now()
+                if is_away:
+                    self._upkeep.after_outage(now)
+                    is_away = False
+                self._upkeep.run_due(now)
+            except (OperationalError, InterfaceError):
+                is_away = True  # the loop of the beat says so
+                connection.close()
+        connection.close()

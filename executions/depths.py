@@ -1,0 +1,39 @@
+"""How many messages wait in the queues of the broker."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import amqp
+from celery import current_app
+from kombu import Connection
+
+from executions import queues
+from executions.dispatch import BROKER_ERRORS, CONNECT_SECONDS
+
+
+def ready(names: Iterable[str]) -> dict[str, int]:
+    """The messages of each queue that no worker holds yet; 0 for a queue that does not exist.
+
+    A broker that does not answer tells nothing, of no queue.
+    """
+    names = list(names)
+    if not names:
+        return {}
+    try:
+        with current_app.connection_for_read(connect_timeout=CONNECT_SECONDS) as connection:
+            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS)
+            return {name: _ready(connection, name) for name in names}
+    except BROKER_ERRORS:
+        return {}
+
+
+def _ready(connection: Connection, name: str) -> int:
+    channel: Any = connection.channel()
+    with channel:
+        try:
+            count: int = channel.queue_declare(queues.work_queue(name).name, passive=True).message_count
+        except amqp.ChannelError as error:
+            if str(error.reply_code) != "404":
+                raise
+            return 0
+        return count
