@@ -15,16 +15,14 @@ from django.db import connection, transaction
 from beat import shards
 from beat.lease import Leases, fire_key
 from executions import events, lifecycle
-from executions.fires import Fire, Stretch
 from executions.identity import milliseconds
 from executions.storable import in_a_line
-from jobs.misfires import FirePlan, plan_fires
+from jobs.misfires import FirePlan, Misfire, plan_fires
 from jobs.models import Schedule
 
 # One schedule cannot fill a whole batch: what is left is planned by the next one.
 _FIRES_PER_SCHEDULE = 100
 _FORGIVE_AFTER = timedelta(minutes=1)
-_MISFIRE_REASON = "misfire: no beat could plan these in time; the latest fire runs instead"
 # A batch that comes after a long outage must not be a long one: what is left is planned by the next.
 _PATIENCE_SECONDS = 1.0
 
@@ -96,6 +94,8 @@ class Planner:
                 grace=timedelta(seconds=schedule.misfire_grace_seconds),
                 limit=_FIRES_PER_SCHEDULE,
                 left=schedule.fires_left,
+                misfire=Misfire(schedule.misfire),
+                misfire_limit=schedule.misfire_limit,
             )
         except Exception as error:
             # One schedule that was broken behind our back (by SQL, by a zone that is gone) must not stop the others.
@@ -125,16 +125,8 @@ def _record(plans: Sequence[Plan], *, now: datetime) -> list[Plan]:
         )
         unchanged = [(schedule, plan) for schedule, plan in plans if versions.get(schedule.pk) == schedule.version]
         _advance(unchanged)
-        fires = [
-            Fire(schedule.job_id, fire_time, available_at=fire_time)
-            for schedule, plan in unchanged
-            for fire_time in plan.fire_times
-        ]
-        stretches = [
-            Stretch(schedule.job_id, plan.skipped.first, plan.skipped.last, plan.skipped.count, _MISFIRE_REASON)
-            for schedule, plan in unchanged
-            if plan.skipped
-        ]
+        fires = [schedule.fire(fire_time) for schedule, plan in unchanged for fire_time in plan.fire_times]
+        stretches = [schedule.left_out(plan.skipped) for schedule, plan in unchanged if plan.skipped]
         lifecycle.plan_fires(fires, stretches, now=now)
     return unchanged
 

@@ -24,7 +24,7 @@ from executions.clock import database_now
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.states import State
-from jobs.models import Job, Kind, Schedule, shard_of
+from jobs.models import Job, Kind, Schedule
 
 
 def measure(fires: int) -> dict[str, Any]:
@@ -60,8 +60,7 @@ def _store(count: int) -> None:
         Job(key=f"bench-{number}", task="onbeat.echo", created_at=now, changed_at=now) for number in range(count)
     )
     Schedule.objects.bulk_create(
-        Schedule(job=job, kind=Kind.CRON, expression="0 3 * * *", next_fire_at=now, shard=shard_of(job.key))
-        for job in jobs
+        Schedule(job=job, kind=Kind.CRON, expression="0 3 * * *", next_fire_at=now) for job in jobs
     )
 
 

@@ -24,10 +24,10 @@ from executions.storable import in_a_line, storable_text
 from jobs import targets
 from jobs.finding import find
 from jobs.misfires import passed_fires
-from jobs.models import OPEN_STATES, THROUGH_CHARACTERS, Change, Job, JobState, JobVersion, Schedule, shard_of
+from jobs.models import OPEN_STATES, THROUGH_CHARACTERS, Change, Job, JobState, JobVersion, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
 from jobs.refusals import InvalidDefinition, StaleVersion, check_text, shown
-from jobs.specification import Specification, check_moment, stored_definition
+from jobs.specification import Specification, check_moment, policies_of, stored_definition
 from jobs.wording import in_words
 
 _INSTANT = timedelta(microseconds=1)
@@ -226,11 +226,7 @@ def _hold(job: Job | str) -> tuple[Job, Schedule | None]:
 def _said_so_far(job: Job, schedule: Schedule | None, *, is_schedule_replaced: bool) -> Specification:
     if schedule is None or not is_schedule_replaced or not _is_unreadable(schedule):
         return Specification.of(job, schedule)
-    return replace(
-        Specification.of(job, None),
-        max_fires=schedule.max_fires,
-        misfire_grace_seconds=schedule.misfire_grace_seconds,
-    )
+    return replace(Specification.of(job, None), **policies_of(schedule))
 
 
 def _changed(job: Job, before: Specification, fields: dict[str, Any], *, task_lives_elsewhere: bool) -> Specification:
@@ -264,13 +260,13 @@ def _settle_passed(job: Job, schedule: Schedule, *, now: datetime, reason: str, 
     if schedule.next_fire_at is None or schedule.next_fire_at > until:
         return
     if _is_unreadable(schedule):
-        row, following = job.new_skipped_row(schedule.next_fire_at, until, None, now=now), None
+        row, following = job.new_skipped_row(schedule.next_fire_at, until, None, reason=reason, now=now), None
     else:
         stretch = passed_fires(schedule.recurrence, due_at=schedule.next_fire_at, until=until)
         assert stretch is not None
-        row = job.new_skipped_row(stretch.first, stretch.last, stretch.count, now=now)
+        row = job.new_skipped_row(stretch.first, stretch.last, stretch.count, reason=reason, now=now)
         following = schedule.recurrence.next_after(until)
-    lifecycle.record_skipped([row], reason=reason, now=now)
+    lifecycle.record_skipped([row], now=now)
     schedule.next_fire_at = following
 
 
@@ -322,7 +318,6 @@ def _make_schedule(job: Job, said: Specification, first_fire: datetime | None, *
         next_fire_at=first_fire,
         is_active=job.state == JobState.ACTIVE,
         fires_left=said.max_fires,
-        shard=shard_of(job.key),
         **said.schedule_columns(),
     )
 

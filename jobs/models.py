@@ -6,20 +6,20 @@ Definitions are changed by `jobs/definitions.py`, `next_fire_at` and `version` a
 
 from datetime import datetime
 from enum import StrEnum
-from zlib import crc32
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
 
+from executions.fires import Fire, Stretch
 from executions.identity import new_execution_id
 from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, FROM_JOB, MAX_PRIORITY, Execution
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import Overlap, Trigger
 from jobs import wording
+from jobs.misfires import DEFAULT_MISFIRE_LIMIT, Misfire, Skipped, why_skipped
 from jobs.recurrence import Cron, Every, Once, Within, shared_cron
 
-SHARDS = 64
 DEFAULT_GRACE_SECONDS = 60
 THROUGH_CHARACTERS = 32
 
@@ -128,10 +128,12 @@ class Job(models.Model):
             **{name: getattr(self, name) for name in FROM_JOB},
         )
 
-    def new_skipped_row(self, first: datetime, last: datetime, count: int | None, *, now: datetime) -> Execution:
+    def new_skipped_row(
+        self, first: datetime, last: datetime, count: int | None, *, reason: str, now: datetime
+    ) -> Execution:
         """One row for a stretch of fires that will not run, not stored yet."""
         row = self.new_execution(first, trigger=Trigger.SCHEDULE, now=now)
-        row.skipped_count, row.skipped_until = count, last
+        row.skipped_count, row.skipped_until, row.reason = count, last, reason
         return row
 
 
@@ -152,12 +154,21 @@ class Schedule(models.Model):
     max_fires = models.PositiveIntegerField(null=True, help_text="How often it fires in all; empty: without end.")
     fires_left = models.PositiveIntegerField(null=True)
     misfire_grace_seconds = models.PositiveIntegerField(default=DEFAULT_GRACE_SECONDS)
+    misfire = models.CharField(
+        max_length=16,
+        choices=[(m.value, m.value.replace("_", " ").capitalize()) for m in Misfire],
+        default=Misfire.FIRE_ONCE,
+        help_text="Which fires older than the grace still run.",
+    )
+    misfire_limit = models.PositiveIntegerField(
+        default=DEFAULT_MISFIRE_LIMIT, help_text="With FIRE_ALL: how many of them."
+    )
+    jitter_seconds = models.PositiveIntegerField(default=0, help_text="A fire comes up to this much later.")
     is_active = models.BooleanField(default=True)
     next_fire_at = models.DateTimeField(null=True)
     version = models.PositiveIntegerField(
         default=1, help_text="Raised by whoever changes next_fire_at: the plan's fence."
     )
-    shard = models.PositiveSmallIntegerField()
 
     objects = ScheduleQuerySet.as_manager()
 
@@ -169,6 +180,11 @@ class Schedule(models.Model):
                 fields=["job"],
                 condition=Q(is_active=True, next_fire_at__isnull=True),
                 name="onbeat_schedule_out_of_fires",
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(misfire__in=[m.value for m in Misfire]), name="onbeat_schedule_misfire_known"
             ),
         ]
 
@@ -203,6 +219,15 @@ class Schedule(models.Model):
         times = "" if self.max_fires is None else f", {self.max_fires} times" if self.max_fires > 1 else ", one time"
         return words + times
 
+    def fire(self, fire_time: datetime) -> Fire:
+        """One that will run."""
+        return Fire(self.job_id, fire_time, available_at=fire_time)
+
+    def left_out(self, stretch: Skipped) -> Stretch:
+        """Fires that its misfire policy leaves out."""
+        reason = why_skipped(Misfire(self.misfire), self.misfire_limit)
+        return Stretch(self.job_id, stretch.first, stretch.last, stretch.count, reason)
+
 
 class JobVersion(models.Model):
     """A job as it was from one change to the next. Append-only."""
@@ -225,8 +250,3 @@ class JobVersion(models.Model):
 
     def __str__(self) -> str:
         return f"version {self.version}: {self.change}"
-
-
-def shard_of(job_key: str) -> int:
-    """The same on every machine and in every release, which Python's own hash is not."""
-    return crc32(job_key.encode()) % SHARDS

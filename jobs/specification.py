@@ -18,6 +18,8 @@ from executions.retry import DEFAULT_MAX_LOST, MOST_SECONDS, Backoff, RetryPolic
 from executions.states import Overlap
 from jobs import payloads
 from jobs.cron import depends_on_key
+from jobs.jitter import MOST_JITTER_SECONDS
+from jobs.misfires import DEFAULT_MISFIRE_LIMIT, MOST_MISFIRES, Misfire
 from jobs.models import DEFAULT_GRACE_SECONDS, Job, Kind, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
 from jobs.refusals import InvalidDefinition, shown
@@ -47,6 +49,9 @@ class Specification:
     max_concurrency: int | None = None
     max_fires: int | None = None
     misfire_grace_seconds: int = DEFAULT_GRACE_SECONDS
+    misfire: Misfire = Misfire.FIRE_ONCE
+    misfire_limit: int = DEFAULT_MISFIRE_LIMIT
+    jitter_seconds: int = 0
     owner: str = ""
     tags: Sequence[str] = ()
 
@@ -65,10 +70,9 @@ class Specification:
             max_lost=job.max_lost,
             overlap=Overlap(job.overlap),
             max_concurrency=job.max_concurrency,
-            max_fires=schedule.max_fires if schedule else None,
-            misfire_grace_seconds=schedule.misfire_grace_seconds if schedule else DEFAULT_GRACE_SECONDS,
             owner=job.owner,
             tags=tuple(job.tags),
+            **(policies_of(schedule) if schedule else {}),
         )
 
     def changed(self, changes: Mapping[str, Any]) -> "Specification":
@@ -78,7 +82,7 @@ class Specification:
             if name not in known:
                 raise InvalidDefinition(name, f"A job has no field {shown(name)}; {_nearest_field(name, known)}")
         if "schedule" in changes and changes["schedule"] is None:
-            changes = {"max_fires": None, "misfire_grace_seconds": DEFAULT_GRACE_SECONDS, **changes}  # gone with it
+            changes = {**_IF_NOTHING_IS_SAID, **changes}  # gone with it
         return replace(self, **changes)
 
     def normalised(self) -> "Specification":
@@ -90,6 +94,7 @@ class Specification:
         return replace(
             self,
             overlap=overlap,
+            misfire=Misfire(self.misfire),
             schedule=_spread(self.schedule, self.key),
             max_concurrency=most,
             retry=replace(self.retry, retry_on=tuple(self.retry.retry_on), give_up_on=tuple(self.retry.give_up_on)),
@@ -121,8 +126,7 @@ class Specification:
             **_pattern_columns(bounded.recurrence),
             "start_at": bounded.start,
             "end_at": bounded.end,
-            "max_fires": self.max_fires,
-            "misfire_grace_seconds": self.misfire_grace_seconds,
+            **{name: getattr(self, name) for name in _OF_A_SCHEDULE},
         }
 
     def is_same_as(self, other: "Specification") -> bool:
@@ -140,6 +144,15 @@ class Specification:
         _check_policies(self)
 
 
+_OF_A_SCHEDULE = ("max_fires", "misfire_grace_seconds", "misfire", "misfire_limit", "jitter_seconds")
+_IF_NOTHING_IS_SAID = {name: getattr(Specification, name) for name in _OF_A_SCHEDULE}
+
+
+def policies_of(schedule: Schedule) -> dict[str, Any]:
+    """The fields of a specification that only a schedule has, besides when it fires."""
+    return {name: getattr(schedule, name) for name in _OF_A_SCHEDULE} | {"misfire": Misfire(schedule.misfire)}
+
+
 # What people from elsewhere call things.
 _CALLED_HERE = {
     "cron": "schedule=Cron(…)",
@@ -150,16 +163,18 @@ _CALLED_HERE = {
     "start": "schedule=Within(…, start=…)",
     "end": "schedule=Within(…, end=…)",
     "max_retries": "retry=RetryPolicy(max_attempts=…)",
+    "jitter": "jitter_seconds=… for fires, or retry=RetryPolicy(jitter=…) for retries",
+    "catchup": "misfire=Misfire.FIRE_ALL",
     "name": "key=…",
     "enabled": "definitions.pause(…) and definitions.resume(…)",
 }
 
 
 def _nearest_field(name: str, known: list[str]) -> str:
-    if name in {each.name for each in fields(RetryPolicy)}:
-        return f"it belongs to the retry policy: retry=RetryPolicy({name}=…)."
     if name in _CALLED_HERE:
         return f"use {_CALLED_HERE[name]}."
+    if name in {each.name for each in fields(RetryPolicy)}:
+        return f"it belongs to the retry policy: retry=RetryPolicy({name}=…)."
     near = get_close_matches(name, known, n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
 
@@ -169,7 +184,8 @@ _JOB_COLUMNS = [
     *("max_concurrency", "owner", "tags"),
 ]
 _SCHEDULE_COLUMNS = [
-    *("kind", "expression", "timezone", "anchor_at", "start_at", "end_at", "max_fires", "misfire_grace_seconds"),
+    *("kind", "expression", "timezone", "anchor_at", "start_at", "end_at"),
+    *_OF_A_SCHEDULE,
 ]
 
 
@@ -224,6 +240,9 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "max_concurrency": (int | None, "a whole number"),
     "max_fires": (int | None, "a whole number"),
     "misfire_grace_seconds": (int, "a whole number"),
+    "misfire": (str, "text"),
+    "misfire_limit": (int, "a whole number"),
+    "jitter_seconds": (int, "a whole number"),
     "owner": (str, "text"),
     "tags": (list | tuple, "a list"),
 }
@@ -274,14 +293,18 @@ def _check_numbers(said: Specification) -> None:
     _check_range("max_concurrency", said.max_concurrency, 1, MOST_ATTEMPTS)
     _check_range("max_fires", said.max_fires, 1, _LARGEST)
     _check_range("misfire_grace_seconds", said.misfire_grace_seconds, 0, _LARGEST)
+    _check_range("misfire_limit", said.misfire_limit, 1, MOST_MISFIRES)
+    _check_range("jitter_seconds", said.jitter_seconds, 0, MOST_JITTER_SECONDS)
 
 
 def _check_policies(said: Specification) -> None:
     if said.overlap not in list(Overlap):
         raise InvalidDefinition("overlap", f"overlap must be one of {', '.join(Overlap)}, not {shown(said.overlap)}.")
+    if said.misfire not in list(Misfire):
+        raise InvalidDefinition("misfire", f"misfire must be one of {', '.join(Misfire)}, not {shown(said.misfire)}.")
     if said.schedule is not None:
         return
-    for name, standard in (("max_fires", None), ("misfire_grace_seconds", DEFAULT_GRACE_SECONDS)):
+    for name, standard in _IF_NOTHING_IS_SAID.items():
         if getattr(said, name) != standard:
             raise InvalidDefinition(name, f"{name} needs a schedule; a job without one runs only when asked.")
 

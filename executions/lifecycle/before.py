@@ -28,10 +28,10 @@ def plan(executions: Sequence[Execution]) -> None:
     )
 
 
-def record_skipped(executions: Sequence[Execution], *, reason: str, now: datetime) -> None:
-    """Insert rows of fires that will not run, with the reason."""
+def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:
+    """Insert rows of fires that will not run, each with the reason that it brings."""
     for execution in executions:
-        execution.state, execution.reason, execution.finished_at = State.SKIPPED, reason, now
+        execution.state, execution.finished_at = State.SKIPPED, now
     plan(executions)
 
 

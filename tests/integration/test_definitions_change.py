@@ -12,6 +12,7 @@ from executions.models import Execution
 from executions.retry import Backoff, RetryPolicy
 from executions.states import Overlap, State, Trigger
 from jobs import definitions, runs
+from jobs.misfires import Misfire
 from jobs.models import Change, Job, JobState, JobVersion, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
 from jobs.refusals import InvalidDefinition, Refused, StaleVersion
@@ -49,6 +50,9 @@ def said_by(job: Job) -> Specification:
         {"max_concurrency": 4},
         {"max_fires": 3},
         {"misfire_grace_seconds": 5},
+        {"misfire": Misfire.SKIP},
+        {"misfire": Misfire.FIRE_ALL, "misfire_limit": 1000},
+        {"jitter_seconds": 30},
         {"owner": "payments"},
         {"tags": ("a", "b")},
     ],
@@ -87,6 +91,9 @@ def test_a_stale_edit_is_refused_and_told_the_current_version(noon: datetime) ->
         ({"xyzzy": 3}, "xyzzy", "there are key, task, schedule"),
         ({"key": "other"}, "key", "cannot be changed; create another job"),
         ({"schedule": None, "max_fires": 3}, "max_fires", "needs a schedule"),
+        ({"schedule": None, "misfire": Misfire.SKIP}, "misfire", "needs a schedule"),
+        ({"misfire": "FIRE_NONE"}, "misfire", "must be one of SKIP, FIRE_ONCE, FIRE_ALL"),
+        ({"jitter": 3}, "jitter", "use jitter_seconds=… for fires, or retry=RetryPolicy(jitter=…) for retries"),
         ({"schedule": Once(datetime.fromisoformat("2020-01-01T00:00Z"))}, "schedule", "never fires after now"),
         ({"task": "onbeat.ecko"}, "task", "'onbeat.echo'"),
         ({"kwargs": {"a": {1}}}, "kwargs", "plain JSON"),

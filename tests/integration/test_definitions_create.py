@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from executions.retry import Backoff, RetryPolicy
 from executions.states import Overlap
 from jobs import definitions
-from jobs.models import Change, Job, JobState, JobVersion, Schedule, shard_of
+from jobs.misfires import Misfire
+from jobs.models import Change, Job, JobState, JobVersion, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
 from jobs.refusals import InvalidDefinition, Refused
 from jobs.specification import Specification
@@ -27,7 +28,7 @@ def test_a_job_its_schedule_and_its_first_version_are_stored_together(noon: date
     )
     assert (job.state, job.version, job.created_at, job.changed_at) == (JobState.ACTIVE, 1, noon, noon)
     schedule = schedule_of(job)
-    assert (schedule.is_active, schedule.version, schedule.shard) == (True, 1, shard_of("report"))
+    assert (schedule.is_active, schedule.version) == (True, 1)
     assert schedule.next_fire_at == noon + timedelta(minutes=10)
     version = JobVersion.objects.get()
     assert (version.job, version.version, version.change, version.changed_at) == (job, 1, Change.CREATED, noon)
@@ -192,6 +193,9 @@ def specifications(draw: st.DrawFn) -> dict[str, Any]:
     if schedule is not None:
         said["max_fires"] = draw(st.none() | st.integers(1, 2**31 - 1))
         said["misfire_grace_seconds"] = draw(st.integers(0, 2**31 - 1))
+        said["misfire"] = draw(st.sampled_from(Misfire))
+        said["misfire_limit"] = draw(st.integers(1, 1000))
+        said["jitter_seconds"] = draw(st.integers(0, 86_400))
     return said
 
 

@@ -9,6 +9,7 @@ from executions.retry import RetryPolicy
 from executions.states import Overlap
 from executions.storable import storable_text
 from jobs import definitions
+from jobs.misfires import Misfire
 from jobs.models import Change, Job
 from jobs.recurrence import Cron, Every, Within
 from tests.making import a_job, every_minute, seconds
@@ -52,6 +53,9 @@ def test_a_version_holds_the_whole_definition_as_it_was(noon: datetime) -> None:
         overlap=Overlap.SKIP,
         max_fires=5,
         misfire_grace_seconds=6,
+        misfire=Misfire.FIRE_ALL,
+        misfire_limit=7,
+        jitter_seconds=8,
         owner="payments",
         tags=["x"],
     )
@@ -80,6 +84,9 @@ def test_a_version_holds_the_whole_definition_as_it_was(noon: datetime) -> None:
             "end_at": first["schedule"]["end_at"],
             "max_fires": 5,
             "misfire_grace_seconds": 6,
+            "misfire": "FIRE_ALL",
+            "misfire_limit": 7,
+            "jitter_seconds": 8,
         },
     }
     assert datetime.fromisoformat(first["schedule"]["start_at"]) == noon

@@ -228,8 +228,8 @@ def test_a_skipped_fire_is_revived_as_a_backfill(execution: Execution, noon: dat
 
 
 def test_a_stretch_of_skipped_fires_is_not_revived(job: Job, noon: datetime) -> None:
-    row = job.new_skipped_row(noon, noon + seconds(60), 2, now=noon)
-    lifecycle.record_skipped([row], reason="misfire", now=noon)
+    row = job.new_skipped_row(noon, noon + seconds(60), 2, reason="misfire", now=noon)
+    lifecycle.record_skipped([row], now=noon)
     assert lifecycle.revive([row.pk], reason="backfill", now=noon) == 0
 
 
@@ -305,8 +305,8 @@ def test_a_replay_may_have_another_payload(execution: Execution, noon: datetime)
 
 def test_a_replay_leaves_out_what_is_open_and_what_stands_for_many(job: Job, noon: datetime) -> None:
     waits, queued, runs, done, skipped, cancelled = rows = asked_for(job, 6, now=noon)
-    stretch = job.new_skipped_row(noon, noon + seconds(60), 2, now=noon)
-    lifecycle.record_skipped([stretch], reason="misfire", now=noon)
+    stretch = job.new_skipped_row(noon, noon + seconds(60), 2, reason="misfire", now=noon)
+    lifecycle.record_skipped([stretch], now=noon)
     lifecycle.mark_queued([queued], now=noon + seconds(1))
     claimed(runs, now=noon)
     lifecycle.succeed(claimed(done, now=noon), result=1, now=noon)

@@ -46,8 +46,8 @@ class Lives(Model):
         row = its_job.new_execution(fire_time, trigger=trigger, now=self.now)
         is_new = not any((r.job_id, r.fire_time) == (its_job.pk, fire_time) for r in self._rows(trigger=FIRE_TRIGGERS))
         if is_stretch:
-            row.skipped_until = fire_time + seconds(1)
-            lifecycle.record_skipped([row], reason="misfire", now=self.now)
+            row.skipped_until, row.reason = fire_time + seconds(1), "misfire"
+            lifecycle.record_skipped([row], now=self.now)
         else:
             lifecycle.plan([row])
         if is_new:

@@ -95,9 +95,19 @@ def test_the_rows_of_the_first_release_are_kept_and_numbered_on(platform: Platfo
     assert platform.rows("SELECT overlap, max_concurrency, owner, paused_reason FROM onbeat_job") == [
         ("ALLOW", None, "", "")
     ]
+    policies = "SELECT job_id, version, misfire, misfire_limit, jitter_seconds FROM onbeat_schedule"
+    assert platform.rows(policies) == [(1, 7, "FIRE_ONCE", 100, 0)]
     numbered_on(platform)
     if platform.is_full:
         is_partitioned(platform)
+
+
+def test_schedules_stay_when_their_policies_are_migrated_back(platform: Platform) -> None:
+    a_first_release(platform)
+    platform.manage("migrate", "onbeat_jobs")
+    write(platform, "UPDATE onbeat_schedule SET misfire = 'SKIP', jitter_seconds = 9")
+    platform.manage("migrate", "onbeat_jobs", "0002")
+    assert platform.rows("SELECT job_id, version, shard FROM onbeat_schedule") == [(1, 7, 0)]
 
 
 def numbered_on(platform: Platform) -> None:

@@ -12,6 +12,7 @@ from executions.queues import DEAD_LETTERS
 from executions.retry import RetryPolicy
 from executions.states import Overlap
 from jobs.definitions import InvalidDefinition, create
+from jobs.misfires import Misfire
 from jobs.recurrence import Cron, Once
 from jobs.specification import Specification
 
@@ -211,6 +212,11 @@ def test_a_schedule_that_never_fires_is_refused(noon: datetime) -> None:
         ("retry", 3, "retry must be a RetryPolicy, not int."),
         ("overlap", 1, "overlap must be text, not int."),
         ("overlap", "SKIPP", "overlap must be one of ALLOW, SKIP, QUEUE, CANCEL_PREVIOUS, not 'SKIPP'."),
+        ("misfire", None, "misfire must be text, not NoneType."),
+        ("misfire", "skip", "misfire must be one of SKIP, FIRE_ONCE, FIRE_ALL, not 'skip'."),
+        ("misfire_limit", 2.0, "misfire_limit must be a whole number, not float."),
+        ("jitter_seconds", True, "jitter_seconds must be a whole number, not bool."),
+        ("jitter_seconds", timedelta(seconds=5), "jitter_seconds must be a whole number, not timedelta."),
         ("max_concurrency", "1", "max_concurrency must be a whole number, not str."),
         ("tags", "a", "tags must be a list, not str."),
     ],
@@ -262,6 +268,10 @@ def test_a_retry_policy_that_cannot_work_is_refused_by_its_field(
         ("max_fires", 2**31, "1 to 2147483647"),
         ("misfire_grace_seconds", -1, "0 to 2147483647"),
         ("misfire_grace_seconds", 2**31, "0 to 2147483647"),
+        ("misfire_limit", 0, "1 to 1000"),
+        ("misfire_limit", 1001, "1 to 1000"),
+        ("jitter_seconds", -1, "0 to 86400"),
+        ("jitter_seconds", 86_401, "0 to 86400"),
     ],
 )
 def test_a_number_outside_its_limits_is_refused_with_them(field: str, value: int, limits: str, noon: datetime) -> None:
@@ -288,8 +298,22 @@ def test_more_than_20_tags_are_refused(noon: datetime) -> None:
     assert (refusal.field, str(refusal)) == ("tags", "A job may have 20 tags, not 21.")
 
 
-def test_a_number_of_fires_needs_a_schedule(noon: datetime) -> None:
-    assert refusal_of(noon, max_fires=3).field == "max_fires"
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"max_fires": 3},
+        {"misfire_grace_seconds": 3},
+        {"misfire": Misfire.SKIP},
+        {"misfire_limit": 3},
+        {"jitter_seconds": 3},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_what_only_a_schedule_has_needs_a_schedule(given: dict[str, Any], noon: datetime) -> None:
+    (field,) = given
+    refusal = refusal_of(noon, **given)
+    assert refusal.field == field
+    assert str(refusal) == f"{field} needs a schedule; a job without one runs only when asked."
 
 
 @pytest.mark.parametrize(
@@ -300,6 +324,10 @@ def test_a_number_of_fires_needs_a_schedule(noon: datetime) -> None:
         {"retry": RetryPolicy(retry_on=("ValueError", "my.app.Broken"), give_up_on=("KeyError",))},
         {"max_lost": 1, "max_concurrency": 1, "max_fires": 1, "misfire_grace_seconds": 0},
         {"max_lost": 10_000, "max_concurrency": 10_000, "max_fires": 2**31 - 1, "misfire_grace_seconds": 2**31 - 1},
+        {"misfire_limit": 1, "jitter_seconds": 0},
+        {"misfire_limit": 1000, "jitter_seconds": 86_400},
+        *({"misfire": misfire} for misfire in Misfire),
+        {"misfire": "SKIP"},
         {"owner": "x" * 200, "tags": ["x" * 50] * 20},
         {"owner": "Zoë’s team ✓", "tags": []},
         *({"overlap": overlap} for overlap in Overlap),

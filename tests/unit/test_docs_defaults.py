@@ -117,7 +117,8 @@ def test_a_job_without_a_word_gets_the_defaults_of_the_page() -> None:
     stored = {name: value for name, value in columns.items() if name != "task"}
     assert {name: Job._meta.get_field(name).get_default() for name in stored} == stored
     assert said.retry == RetryPolicy(max_attempts=Job._meta.get_field("max_attempts").get_default())
-    assert said.misfire_grace_seconds == Schedule._meta.get_field("misfire_grace_seconds").get_default()
+    for name in ("misfire_grace_seconds", "misfire", "misfire_limit", "jitter_seconds"):
+        assert getattr(said, name) == Schedule._meta.get_field(name).get_default()
     for name in ("queue", "priority", "max_attempts", "max_lost"):
         assert Execution._meta.get_field(name).get_default() == columns[name]
 
