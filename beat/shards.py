@@ -34,7 +34,7 @@ def within(rows: Rows, shards: frozenset[int]) -> Rows:
     """Those rows whose job is in one of the shards; for tables with a `job_id`."""
     if shards == ALL:
         return rows
-    narrowed: Rows = rows.alias(their_shard=F("job_id") % COUNT).filter(their_shard__in=sorted(shards))
+    narrowed: Rows = rows.alias(shard=F("job_id") % COUNT).filter(shard__in=sorted(shards))
     return narrowed
 
 

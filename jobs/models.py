@@ -17,6 +17,7 @@ from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, FROM_JOB, MAX_PRI
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import Overlap, Trigger
 from jobs import wording
+from jobs.jitter import jitter_of
 from jobs.misfires import DEFAULT_MISFIRE_LIMIT, Misfire, Skipped, why_skipped
 from jobs.recurrence import Cron, Every, Once, Within, shared_cron
 
@@ -217,11 +218,13 @@ class Schedule(models.Model):
         except ValueError as refused:
             return f"cannot be read: {refused}"
         times = "" if self.max_fires is None else f", {self.max_fires} times" if self.max_fires > 1 else ", one time"
-        return words + times
+        later = f", {wording.later_in_words(self.jitter_seconds)}" if self.jitter_seconds else ""
+        return words + later + times
 
     def fire(self, fire_time: datetime) -> Fire:
-        """One that will run."""
-        return Fire(self.job_id, fire_time, available_at=fire_time)
+        """One that will run. It keeps the instant of the schedule, and comes after its jitter."""
+        jitter = jitter_of(self.job.key, fire_time, seconds=self.jitter_seconds)
+        return Fire(self.job_id, fire_time, available_at=fire_time + jitter)
 
     def left_out(self, stretch: Skipped) -> Stretch:
         """Fires that its misfire policy leaves out."""

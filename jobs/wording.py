@@ -38,6 +38,13 @@ def in_words(recurrence: Cron | Every | Once | Within) -> str:
     return _calendar(recurrence)
 
 
+def later_in_words(seconds: int) -> str:
+    """How much later than its time a fire may come, such as "up to 30 seconds later"."""
+    length = _interval(seconds)
+    article = {"second": "a ", "minute": "a ", "hour": "an "}.get(length, "")
+    return f"up to {article}{length} later"
+
+
 def _bounded(within: Within) -> str:
     inner = within.recurrence
     if isinstance(inner, Once) and within.next_after(inner.at - timedelta(seconds=1)) is None:

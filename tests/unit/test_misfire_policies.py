@@ -110,8 +110,8 @@ def walked(recurrence: Recurrence, *, due_at: datetime, until: datetime) -> list
 
 
 RECURRENCES = st.one_of(
-    st.integers(1, 4000).map(lambda seconds: Every(seconds, NOON - 1234 * timedelta(milliseconds=1))),
-    st.sampled_from(["* * * * * *", "*/7 * * * *", "30 2 * * *", "*/20 5-6 * * *", "0 3 * * 1", "15 H * * *"]).map(
+    st.integers(5, 4000).map(lambda seconds: Every(seconds, NOON - 1234 * timedelta(milliseconds=1))),
+    st.sampled_from(["*/15 * * * * *", "*/7 * * * *", "30 2 * * *", "*/20 5-6 * * *", "0 3 * * 1", "15 H * * *"]).map(
         lambda expression: Cron(expression, "Europe/Berlin", "some-key")
     ),
     st.just(Once(NOON + HOUR)),
