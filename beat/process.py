@@ -14,6 +14,8 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 from beat.heartbeat import Heartbeat, Progress
 from beat.lease import Leases
@@ -33,6 +35,14 @@ from executions.version import VERSION
 # A beat that hangs in a call which nobody can break off leaves without it: whatever it was about, others do it.
 _STOP_WITHIN_SECONDS = 4.0
 _SAY_WELL_EVERY_SECONDS = 0.5
+_IDLE_TRANSACTION_MS = 5000
+
+
+def _end_idle_transactions(*, connection: BaseDatabaseWrapper, **_kwargs: object) -> None:
+    """A beat that is frozen between a lock and its commit must not hold the schedules of the others."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_TRANSACTION_MS}")
 
 
 class BeatProcess:
@@ -76,6 +86,7 @@ class BeatProcess:
         leaver.start()
 
     def run(self) -> None:
+        connection_created.connect(_end_idle_transactions)
         while not self._stop.is_set():
             pause = self._try_step()
             self._progress.rest()

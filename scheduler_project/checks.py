@@ -36,8 +36,8 @@ def full_is_safe(**_kwargs: Any) -> list[checks.CheckMessage]:
     if not settings.REDIS_URL:
         found.append(
             checks.Warning(
-                "There is no REDIS_URL: beats work without leases, and several of them publish some messages twice. "
-                "Workers drop the doubles, so this costs only effort.",
+                "There is no REDIS_URL: several beats share their work through the database alone, and publish some "
+                "messages twice when one comes or goes. Workers drop the doubles, so this costs only effort.",
                 hint="Set REDIS_URL if you run more than one beat.",
                 id="scheduler_project.W002",
             )
