@@ -23,6 +23,7 @@ from jobs.models import Schedule
 # One schedule cannot fill a whole batch: what is left is planned by the next one.
 _FIRES_PER_SCHEDULE = 100
 _FORGIVE_AFTER = timedelta(minutes=1)
+_OVERDUE = timedelta(seconds=1)
 # A batch that comes after a long outage must not be a long one: what is left is planned by the next.
 _PATIENCE_SECONDS = 1.0
 
@@ -55,7 +56,9 @@ class Planner:
         plans = []
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for schedule, is_ours in zip(due, taken, strict=True):
-            if is_ours and (plan := self._plan_of(schedule, now=now, horizon=horizon)) is not None:
+            # A lease saves work, and must never make a fire late: what is overdue is planned whoever holds it.
+            is_overdue = schedule.next_fire_at is not None and schedule.next_fire_at < now - _OVERDUE
+            if (is_ours or is_overdue) and (plan := self._plan_of(schedule, now=now, horizon=horizon)) is not None:
                 plans.append((schedule, plan))
             if time.monotonic() > deadline:
                 break

@@ -9,11 +9,12 @@ from django.conf import settings
 
 from beat.lease import Leases, execution_key, fire_key
 from beat.members import Members
+from beat.planning import Planner
 from beat.redis_link import RedisLink
 from executions.identity import milliseconds, new_execution_id
 from executions.models import Execution
 from executions.states import Trigger
-from tests.making import seconds
+from tests.making import a_job, every_minute, seconds
 from tests.waiting import wait_until
 
 
@@ -95,3 +96,15 @@ def test_retries_and_asked_for_runs_have_leases_of_their_own(noon: datetime) -> 
     asked = Execution(id=new_execution_id(noon), job_id=7, fire_time=noon, trigger=Trigger.MANUAL)
     assert execution_key(retry) == f"lease:{retry.pk}:2"
     assert execution_key(asked) == f"lease:{asked.pk}:1"
+
+
+@pytest.mark.full
+@pytest.mark.django_db
+def test_a_lease_of_another_beat_keeps_us_from_planning_a_fire_only_until_it_is_overdue(
+    noon: datetime, prefix: str
+) -> None:
+    job = a_job(now=noon, schedule=every_minute(noon))
+    leases("other", prefix=prefix).take([fire_key(job.pk, milliseconds(noon + seconds(60)))])
+    planner = Planner(leases("me", prefix=prefix), look_ahead=seconds(5), batch_size=10)
+    assert planner.plan_due(now=noon + seconds(60)).fires == 0
+    assert planner.plan_due(now=noon + seconds(61.5)).fires == 1
