@@ -18,7 +18,7 @@ from beat.planning import Planner
 from beat.shards import Shards, within
 from executions import events, lifecycle
 from executions.dispatch import Publisher, Report
-from executions.models import Execution
+from executions.models import Execution, ExecutionQuerySet
 
 # What its queue did not take is tried again after this long: somebody may be mending the queue at this very moment.
 _HELD_PAUSE = timedelta(seconds=5)
@@ -51,14 +51,13 @@ class Ticker:
 
     def tick(self, now: datetime) -> TickReport:
         planned, has_more_to_plan = self._plan_due(now)
+        first = self._first_available(Execution.objects.scheduled())
+        if (first is None or first > now) and not self.is_broker_away:
+            return TickReport(planned, has_more=has_more_to_plan, next_available_at=first)
         published = self._publish_due(now)
-        return TickReport(
-            planned,
-            published.count,
-            has_more_to_plan or published.has_more,
-            self._next_available_at(now),
-            published.oldest,
-        )
+        # What is due and could not be published waits for the next poll.
+        coming = self._first_available(Execution.objects.scheduled().filter(available_at__gt=now))
+        return TickReport(planned, published.count, has_more_to_plan or published.has_more, coming, published.oldest)
 
     def _plan_due(self, now: datetime) -> tuple[int, bool]:
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -121,11 +120,8 @@ class Ticker:
             events.emit("the broker is back: waiting executions are published")
         self.is_broker_away = bool(error)
 
-    def _next_available_at(self, now: datetime) -> datetime | None:
-        """When the next planned execution is due. What is due and could not be published waits for the next poll."""
-        coming = Execution.objects.scheduled().filter(available_at__gt=now)
-        first = within(coming, self.shards.publishing).aggregate(first=Min("available_at"))
-        moment: datetime | None = first["first"]
+    def _first_available(self, rows: ExecutionQuerySet) -> datetime | None:
+        moment: datetime | None = within(rows, self.shards.publishing).aggregate(first=Min("available_at"))["first"]
         return moment
 
 
