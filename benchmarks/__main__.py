@@ -1,9 +1,19 @@
-"""`python -m benchmarks NAME [--json]`; `python -m benchmarks NAME --help` tells the options of one."""
+"""`python -m benchmarks NAME [--json]`; `python -m benchmarks NAME --help` tells the options of one.
+
+Figures go to stdout, and what is said meanwhile goes to stderr.
+"""
 
 import argparse
+import contextlib
 import json
-import os
+import signal
+import sys
+from types import FrameType
 from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from launcher.refusal import Refusal
 
 
 def measure_recurrence(options: argparse.Namespace) -> dict[str, Any]:
@@ -12,14 +22,16 @@ def measure_recurrence(options: argparse.Namespace) -> dict[str, Any]:
     return recurrence.measure(options.jobs)
 
 
-def measure_tick(options: argparse.Namespace) -> dict[str, Any]:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
-    import django
+def measure_dispatch(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import dispatch
 
-    django.setup()
-    from benchmarks import tick
+    return dispatch.measure(options.fires, options.peer_fires, peer_keeps_connection=options.peer_keeps_connection)
 
-    return tick.measure(options.fires)
+
+def measure_idle(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import idle
+
+    return idle.measure(options.schedules, options.seconds)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,25 +42,62 @@ def parser() -> argparse.ArgumentParser:
 
     what = "how many next fires per second are found, beside croniter"
     recurrence = names.add_parser("recurrence", parents=[shared], help=what, description=what)
-    recurrence.add_argument("--jobs", type=int, default=100_000, help="how many ask at once (default 100000)")
+    recurrence.add_argument("--jobs", type=positive, default=100_000, help="how many ask at once (default 100000)")
     recurrence.set_defaults(measure=measure_recurrence)
 
-    what = "how many fires per second one beat plans and publishes"
-    tick = names.add_parser("tick", parents=[shared], help=what, description=what)
-    tick.add_argument("--fires", type=int, default=2000, help="how many schedules are due at once (default 2000)")
-    tick.set_defaults(measure=measure_tick)
+    what = "how many fires per second one beat brings to the broker, beside django-celery-beat"
+    dispatch = names.add_parser("dispatch", parents=[shared], help=what, description=what)
+    dispatch.add_argument("--fires", type=positive, default=20_000, help="how many are due at once (default 20000)")
+    dispatch.add_argument(
+        "--peer-fires", type=count, default=1000, help="the same for the peer (default 1000); 0: none"
+    )
+    keeps = "let the peer keep its database connection (CONN_MAX_AGE = None), which is not Django's default"
+    dispatch.add_argument("--peer-keeps-connection", action="store_true", help=keeps)
+    dispatch.set_defaults(measure=measure_dispatch)
+
+    what = "what a beat costs that has nothing to do"
+    idle = names.add_parser("idle", parents=[shared], help=what, description=what)
+    idle.add_argument("--schedules", type=positive, default=10_000, help="how many are stored (default 10000)")
+    idle.add_argument("--seconds", type=positive, default=20, help="how long it is watched (default 20)")
+    idle.set_defaults(measure=measure_idle)
     return whole
+
+
+def count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError
+    return number
+
+
+def positive(text: str) -> int:
+    if not (number := count(text)):
+        raise ValueError
+    return number
 
 
 def main() -> None:
     options = parser().parse_args()
-    figures = options.measure(options)
+    signal.signal(signal.SIGTERM, end)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            figures = options.measure(options)
+    except (Refusal, ImproperlyConfigured) as problem:
+        print(f"benchmarks: {problem}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     if options.json:
         print(json.dumps(figures))
         return
     width = max(map(len, figures))
     for name, figure in figures.items():
         print(f"{name:<{width}}  {figure}")
+
+
+def end(number: int, _frame: FrameType | None) -> None:
+    """Told to end: what was started and made goes first, on the way out."""
+    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

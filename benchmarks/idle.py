@@ -1,0 +1,86 @@
+"""What one beat costs that has nothing to do: thousands of schedules are stored, and none is due for hours.
+
+A real `manage.py run_beat` on PostgreSQL, Redis and RabbitMQ, watched from outside once it has ticked. CPU is the
+user and system time of its process that the kernel counts (`/proc/PID/stat`), of one core. Queries are counted by the
+server, for the database that only this beat uses: by pg_stat_statements, which knows every statement, if the server has
+loaded it; else as transactions that ended (pg_stat_database), of which a statement outside of a block is one, and a
+block is one however many statements it has. The observer asks from another database.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchmarks import our_beat
+from benchmarks.stage import Stage, named_services, on_stage
+from launcher.progress import step
+from launcher.refusal import Refusal
+
+_SETTLE_SECONDS = 2
+
+# The observer's own question is left out.
+_STATEMENTS = """
+    SELECT coalesce(sum(calls), 0) FROM pg_stat_statements JOIN pg_database ON pg_database.oid = dbid
+    WHERE datname = current_database() AND query NOT LIKE '%pg_stat_statements%'
+"""
+_TRANSACTIONS = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s"
+
+
+def measure(schedules: int, seconds: float) -> dict[str, Any]:
+    if not Path("/proc/self/stat").exists():
+        raise Refusal("This reads CPU times from /proc, which this system has not: run it on Linux.")
+    named = named_services()
+    with on_stage(named) as stage:
+        with step(print, f"Storing {schedules:,} schedules"):
+            our_beat.prepare(stage)
+            our_beat.store([f"bench-{number}" for number in range(schedules)], is_active=True, hours_ahead=6)
+        with step(print, "Starting a beat"):
+            beat = our_beat.start(stage)
+            our_beat.leave_database()  # the server adds up what a connection did only after a while, or at its end
+            counted_by, count = way_to_count(stage)
+            time.sleep(_SETTLE_SECONDS)
+        with step(print, f"Watching it for {seconds:g} s"):
+            started, cpu, queries = time.monotonic(), cpu_seconds(beat.pid), count()
+            time.sleep(seconds)
+            beat.see_that_it_runs()
+            passed = time.monotonic() - started
+            cpu, queries = cpu_seconds(beat.pid) - cpu, count() - queries
+    return {
+        "schedules": schedules,
+        "seconds": round(passed, 1),
+        "cpu_percent": round(cpu / passed * 100, 2),
+        "queries_per_s": round(queries / passed, 2),
+        "counted_by": counted_by,
+        "database": "postgresql",
+        "redis": bool(named.redis_url),
+    }
+
+
+def cpu_seconds(pid: int) -> float:
+    # The name of the program, in brackets, may hold anything; what follows begins with the third field.
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    user, system = int(fields[11]), int(fields[12])
+    return (user + system) / os.sysconf("SC_CLK_TCK")
+
+
+def way_to_count(stage: Stage) -> tuple[str, Callable[[], int]]:
+    """What is counted, and how to read its number."""
+    [loaded] = _row(stage.observer.execute("SHOW shared_preload_libraries"))
+    if "pg_stat_statements" in loaded:
+        inside = psycopg.connect(stage.database_url, autocommit=True)
+        stage.at_end.callback(inside.close)
+        with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFile):
+            inside.execute("CREATE EXTENSION pg_stat_statements")
+            return "statements", lambda: int(_row(inside.execute(_STATEMENTS))[0])
+    return "transactions", lambda: int(_row(stage.observer.execute(_TRANSACTIONS, [stage.name]))[0])
+
+
+def _row(answer: psycopg.Cursor[Any]) -> Any:
+    row = answer.fetchone()
+    assert row is not None
+    return row

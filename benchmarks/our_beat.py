@@ -1,0 +1,77 @@
+"""One real beat of ours on a stage: its tables, stored schedules, and the process that `manage.py run_beat` is."""
+
+import os
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import django
+
+from benchmarks.stage import Process, Stage
+
+QUEUE = "default"
+
+
+def prepare(stage: Stage) -> None:
+    """Become a process of this stage, once, and make its tables."""
+    os.environ.pop("ONBEAT_ENV_FILE", None)
+    os.environ.update(stage.environment, DJANGO_SETTINGS_MODULE="scheduler_project.settings")
+    django.setup()
+    from django.core.management import call_command
+
+    stage.at_end.callback(leave_database)
+    stage.delete_at_end(queues=[QUEUE, "dead-letters"], exchanges=["work", "dead-letters"])
+    call_command("migrate", verbosity=0, interactive=False)
+
+
+def leave_database() -> None:
+    """Have no connection to it, until the next question."""
+    from django.db import connection
+
+    database: Any = connection
+    database.close()
+    database.close_pool()
+
+
+def store(keys: Sequence[str], *, is_active: bool, hours_ahead: int = 0) -> None:
+    """Jobs without a limit on one queue, whose daily fire is now or in some hours."""
+    from django.db import connection
+
+    from executions.clock import database_now
+    from jobs.models import Job, Kind, Schedule
+
+    now = database_now()
+    fire = now + timedelta(hours=hours_ahead)
+    second = fire + timedelta(hours=12)  # far from now, so that no schedule fires twice
+    # Only until the column is gone: it changes nothing for a single beat.
+    shard = {"shard": 0} if hasattr(Schedule, "shard") else {}
+    jobs = Job.objects.bulk_create(
+        (Job(key=key, task="onbeat.echo", created_at=now, changed_at=now) for key in keys), batch_size=5000
+    )
+    Schedule.objects.bulk_create(
+        (
+            Schedule(
+                job=job,
+                kind=Kind.CRON,
+                expression=f"{second.minute} {second.hour} * * *",
+                next_fire_at=fire,
+                misfire_grace_seconds=3600,  # however long it takes, each of them runs
+                is_active=is_active,
+                **shard,
+            )
+            for job in jobs
+        ),
+        batch_size=5000,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")  # as a database is that has had its schedules for a while
+
+
+def start(stage: Stage) -> Process:
+    """A beat that has ticked."""
+    from beat.models import Beat
+
+    beat = stage.start("beat", [sys.executable, "manage.py", "run_beat"])
+    beat.wait_until(Beat.objects.exists, what="the beat has ticked")
+    return beat

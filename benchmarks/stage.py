@@ -1,0 +1,227 @@
+"""Where a benchmark runs: on the services that are named, with a database, queues and processes of its own.
+
+Invariant: whatever is made here is gone when the benchmark ends, however it ends, and no process is signalled that was
+not started here.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import amqp
+import kombu
+import psycopg
+import redis
+from kombu.exceptions import OperationalError as BrokerError
+from psycopg import sql
+
+from launcher import env_file
+from launcher.folders import ROOT
+from launcher.refusal import Refusal
+from launcher.service_record import Addresses
+from launcher.service_record import env_file as private_services
+from scheduler_project.env import Environment
+
+T = TypeVar("T")
+
+_NAMES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
+_CONNECT_SECONDS = 5
+_PATIENCE_SECONDS = 60
+_LOOK_SECONDS = 0.02
+_LOG_CHARACTERS = 2000
+
+
+def named_services() -> Addresses:
+    """What the environment names; the private services if it names none of the three."""
+    variables = Environment.of_process(ROOT)
+    named = {name: variables.text(name) for name in _NAMES}
+    private = private_services(Path(variables.text("DATA_DIR", str(ROOT / "var"))).expanduser())
+    if not any(named.values()) and private.is_file():
+        named = {name: env_file.read(private).get(name, "") for name in _NAMES}
+    if not named["DATABASE_URL"].startswith("postgres") or not named["CELERY_BROKER_URL"].startswith("amqp"):
+        raise Refusal(
+            "This needs PostgreSQL and RabbitMQ: start private ones with `./onbeat services`, or name yours in "
+            "DATABASE_URL, REDIS_URL and CELERY_BROKER_URL."
+        )
+    return Addresses(named["DATABASE_URL"], named["REDIS_URL"], named["CELERY_BROKER_URL"])
+
+
+@dataclass
+class Process:
+    name: str
+    popen: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    def see_that_it_runs(self) -> None:
+        if self.popen.poll() is not None:
+            raise Refusal(f"{self.name} has ended with {self.popen.returncode}. It said:\n{self._said()}")
+
+    def _said(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
+
+    def see_that_it_ends_well(self) -> None:
+        if self.popen.wait() != 0:
+            self.see_that_it_runs()
+
+    def wait_until(
+        self, condition: Callable[[], T], *, what: str, seconds: float = _PATIENCE_SECONDS, every: float = _LOOK_SECONDS
+    ) -> T:
+        """The first true answer of a condition that this process brings about."""
+        deadline = time.monotonic() + seconds
+        while not (answer := condition()):
+            self.see_that_it_runs()
+            if time.monotonic() > deadline:
+                raise Refusal(f"Waited {seconds:.0f} s in vain until {what}; {self.name} said:\n{self._said()}")
+            time.sleep(every)
+        return answer
+
+    def kill(self) -> None:
+        """Without a goodbye: what it would still write is thrown away with its database."""
+        self.popen.kill()
+        self.popen.wait()
+
+
+class Stage:
+    """Made by `on_stage`. Its name begins the names of all that it has."""
+
+    def __init__(self, named: Addresses, folder: Path) -> None:
+        self.named = named
+        self.folder = folder
+        self.name = f"bench_{uuid.uuid4().hex[:8]}"
+        self.prefix = f"{self.name}."
+        self.database_url = _of_database(named.database_url, self.name)
+        self.at_end = contextlib.ExitStack()
+        kept = {name: value for name, value in os.environ.items() if name != "ONBEAT_ENV_FILE"}
+        self.environment = {
+            **kept,
+            "DATA_DIR": str(folder),
+            "SECRET_KEY": "only for a benchmark",
+            "ONBEAT_EXECUTIONS_PREFIX": self.prefix,
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": named.redis_url,
+            "CELERY_BROKER_URL": named.broker_url,
+        }
+        # Beside the database that is measured: what is asked here is not counted there.
+        self.observer = _connect_beside(named.database_url)
+        self.at_end.callback(self.observer.close)
+
+    def make_database(self) -> None:
+        name = sql.Identifier(self.name)
+        self.at_end.callback(self.observer.execute, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+        self.observer.execute(sql.SQL("CREATE DATABASE {}").format(name))
+
+    def connect_broker(self) -> None:
+        self._broker = kombu.Connection(self.named.broker_url, connect_timeout=_CONNECT_SECONDS)
+        self.at_end.callback(self._broker.release)
+        try:
+            self._broker.ensure_connection(max_retries=1, timeout=_CONNECT_SECONDS)
+        except (BrokerError, amqp.AMQPError, OSError) as error:
+            raise _away("RabbitMQ", self.named.broker_url) from error
+        self.channel: Any = self._broker.channel()
+
+    def connect_redis(self) -> None:
+        if not self.named.redis_url:
+            return
+        leases = redis.Redis.from_url(self.named.redis_url, socket_timeout=_CONNECT_SECONDS)
+        self.at_end.callback(leases.close)
+        try:
+            leases.ping()
+        except redis.RedisError as error:
+            raise _away("Redis", self.named.redis_url) from error
+        self.at_end.callback(_delete_keys, leases, self.prefix)
+
+    def delete_at_end(self, *, queues: Sequence[str], exchanges: Sequence[str]) -> None:
+        """What this side has on the broker."""
+        self.at_end.callback(self._delete, queues, exchanges)
+
+    def _delete(self, queues: Sequence[str], exchanges: Sequence[str]) -> None:
+        channel: Any = self._broker.channel()  # a refused question may have cost us the other one
+        for name in queues:
+            channel.queue_delete(self.prefix + name)
+        for name in exchanges:
+            channel.exchange_delete(self.prefix + name)
+
+    def depth(self, queue: str) -> int:
+        """How many messages are in a queue of ours."""
+        return int(self.channel.queue_declare(self.prefix + queue, passive=True).message_count)
+
+    def start(self, name: str, command: Sequence[str], **variables: str) -> Process:
+        """Start a process that ends with this one, even if this one is killed."""
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as output:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "launcher.child", str(os.getpid()), *command],
+                cwd=ROOT,
+                env={**self.environment, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for us: we end it
+            )
+        process = Process(name, popen, log)
+        self.at_end.callback(process.kill)
+        return process
+
+
+@contextlib.contextmanager
+def on_stage(named: Addresses) -> Iterator[Stage]:
+    with tempfile.TemporaryDirectory(prefix="onbeat-bench-") as folder:
+        stage = Stage(named, Path(folder))
+        try:
+            stage.connect_broker()
+            stage.connect_redis()
+            stage.make_database()
+            yield stage
+        finally:
+            with _uninterrupted():
+                stage.at_end.close()
+
+
+def _of_database(url: str, name: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+def _connect_beside(url: str) -> psycopg.Connection:
+    try:
+        return psycopg.connect(_of_database(url, "postgres"), autocommit=True, connect_timeout=_CONNECT_SECONDS)
+    except psycopg.OperationalError as error:
+        raise _away("PostgreSQL", url) from error
+
+
+def _away(what: str, url: str) -> Refusal:
+    parts = urlsplit(url)
+    return Refusal(
+        f"{what} does not answer at {parts.hostname}:{parts.port}: start it with `./onbeat services`, "
+        "or name another in the environment."
+    )
+
+
+def _delete_keys(leases: redis.Redis, prefix: str) -> None:
+    keys = list(leases.scan_iter(match=f"{prefix}*", count=1000))
+    for first in range(0, len(keys), 1000):
+        leases.unlink(*keys[first : first + 1000])
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An impatient second Ctrl-C must not leave a database behind."""
+    kept = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

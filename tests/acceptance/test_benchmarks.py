@@ -1,0 +1,60 @@
+"""The benchmarks run, in small, and leave nothing behind."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import amqp
+import psycopg
+import pytest
+import redis
+
+from benchmarks import idle
+from benchmarks.stage import named_services, on_stage
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.full
+
+
+def test_a_real_beat_is_measured_from_the_moment_it_may_begin() -> None:
+    command = [sys.executable, "-m", "benchmarks", "dispatch", "--fires", "20", "--peer-fires", "0", "--json"]
+    environment = {**os.environ, "ONBEAT_BEAT_POLL_SECONDS": "0.1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert (figures["fires"], figures["redis"]) == (20, True)
+    assert figures["fires_per_s"] > 0
+
+
+def test_what_a_benchmark_made_is_gone_when_somebody_interrupts_it() -> None:
+    with suppress(KeyboardInterrupt), on_stage(named_services()) as stage:
+        sleeper = stage.start("sleeper", ["sleep", "60"])
+        stage.delete_at_end(queues=["default"], exchanges=["work"])
+        stage.channel.queue_declare(f"{stage.prefix}default", auto_delete=False, arguments={"x-expires": 60_000})
+        stage.channel.exchange_declare(f"{stage.prefix}work", "direct", auto_delete=False)
+        redis.Redis.from_url(stage.named.redis_url).set(f"{stage.prefix}lease:1:1", "beat", ex=60)
+        raise KeyboardInterrupt
+    assert sleeper.popen.poll() is not None
+    assert not stage.folder.exists()
+    with on_stage(stage.named) as another:
+        databases = another.observer.execute("SELECT datname FROM pg_database").fetchall()
+        assert (stage.name,) not in databases
+        with pytest.raises(amqp.NotFound):
+            another.channel.queue_declare(f"{stage.prefix}default", passive=True)
+        keys = redis.Redis.from_url(stage.named.redis_url).keys(f"{stage.prefix}*")
+    assert keys == []
+
+
+def test_the_queries_of_a_stage_are_counted_by_the_server() -> None:
+    with on_stage(named_services()) as stage:
+        _, count = idle.way_to_count(stage)
+        before = count()
+        with psycopg.connect(stage.database_url, autocommit=True) as connection:
+            for _ in range(5):
+                connection.execute("SELECT 1")
+        wait_until(lambda: count() - before >= 5, what="the server has counted five queries")
