@@ -45,7 +45,6 @@ def store(keys: Sequence[str], *, is_active: bool, hours_ahead: int = 0) -> None
     fire = now + timedelta(hours=hours_ahead)
     second = fire + timedelta(hours=12)  # far from now, so that no schedule fires twice
     # Only until the column is gone: it changes nothing for a single beat.
-    shard = {"shard": 0} if hasattr(Schedule, "shard") else {}
     jobs = Job.objects.bulk_create(
         (Job(key=key, task="onbeat.echo", created_at=now, changed_at=now) for key in keys), batch_size=5000
     )
@@ -58,7 +57,6 @@ def store(keys: Sequence[str], *, is_active: bool, hours_ahead: int = 0) -> None
                 next_fire_at=fire,
                 misfire_grace_seconds=3600,  # however long it takes, each of them runs
                 is_active=is_active,
-                **shard,
             )
             for job in jobs
         ),
