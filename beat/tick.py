@@ -57,7 +57,9 @@ class Ticker:
         published = self._publish_due(now)
         # What is due and could not be published waits for the next poll.
         coming = self._first_available(Execution.objects.scheduled().filter(available_at__gt=now))
-        return TickReport(planned, published.count, has_more_to_plan or published.has_more, coming, published.oldest)
+        # Only who got something done goes on at once: one that is held up would spin.
+        has_more = has_more_to_plan or (published.has_more and published.count > 0)
+        return TickReport(planned, published.count, has_more, coming, published.oldest)
 
     def _plan_due(self, now: datetime) -> tuple[int, bool]:
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -76,32 +78,33 @@ class Ticker:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         total = _Published()
         while True:
-            total = total.and_then(self._publish_batch(now))
+            total = total.and_then(self._publish_batch(now, beyond=total.denied))
             if not total.has_more or self._must_end(deadline):
                 return total
 
-    def _publish_batch(self, now: datetime) -> "_Published":
+    def _publish_batch(self, now: datetime, *, beyond: int) -> "_Published":
+        """The next batch of what is due, beyond so many that others hold."""
         self.progress.made()
-        due = self._read_due(now)
+        due = self._read_due(now, beyond)
         taken = self.leases.take([execution_key(execution) for execution in due])
         ours = [execution for execution, is_ours in zip(due, taken, strict=True) if is_ours]
+        denied, is_full = len(due) - len(ours), len(due) == self.batch_size
         if not ours:
             if self.is_broker_away and self.publisher.reaches():
                 self._say_how_the_broker_is("", waiting=0)
-            return _Published()
+            return _Published(denied=denied, has_more=is_full)
         self.progress.made()
         report = self.publisher.publish(ours)
         self.progress.made()
         count = self._write_down(report, now)
-        # Only who got something done goes on at once: one that is held up would spin.
-        has_more = count > 0 and len(due) == self.batch_size
-        return _Published(count, min((row.available_at for row in report.confirmed), default=None), has_more)
+        oldest = min((row.available_at for row in report.confirmed), default=None)
+        return _Published(count, oldest, denied, has_more=is_full and count > 0)
 
-    def _read_due(self, now: datetime) -> list[Execution]:
+    def _read_due(self, now: datetime, beyond: int) -> list[Execution]:
         due = within(Execution.objects.due(now).by_urgency().to_publish(), self.shards.publishing)
         with transaction.atomic():
             # Those that an app holds are passed by, so that they neither fill the batch nor are published for nothing.
-            return list(due.select_for_update(skip_locked=True, of=("self",))[: self.batch_size])
+            return list(due.select_for_update(skip_locked=True, of=("self",))[beyond : beyond + self.batch_size])
 
     def _write_down(self, report: Report, now: datetime) -> int:
         """Record what the broker said; returns how many are QUEUED now."""
@@ -129,8 +132,10 @@ class Ticker:
 class _Published:
     count: int = 0
     oldest: datetime | None = None
+    denied: int = 0  # due, and under the lease of another beat
     has_more: bool = False
 
     def and_then(self, following: "_Published") -> "_Published":
         oldest = min(filter(None, [self.oldest, following.oldest]), default=None)
-        return _Published(self.count + following.count, oldest, following.has_more)
+        denied = self.denied + following.denied
+        return _Published(self.count + following.count, oldest, denied, following.has_more)

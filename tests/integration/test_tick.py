@@ -4,7 +4,11 @@ from datetime import datetime
 
 import pytest
 from celery import current_app
+from django.conf import settings
 
+from beat.lease import Leases, execution_key
+from beat.members import Members
+from beat.redis_link import RedisLink
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.states import State
@@ -121,3 +125,18 @@ def test_a_full_batch_that_gets_nowhere_does_not_spin(noon: datetime, publisher:
     for _ in range(3):
         planned(a_job(now=noon), noon)
     assert not a_ticker(publisher, batch_size=2).tick(noon).has_more
+
+
+@pytest.mark.full
+def test_what_other_beats_hold_does_not_fill_the_batch(noon: datetime, publisher: Publisher, broker: Queues) -> None:
+    theirs = [planned(a_job(now=noon, priority=9), noon) for _ in range(4)]
+    ours = planned(a_job(now=noon, priority=0), noon)
+    link = RedisLink(settings.REDIS_URL, prefix=settings.ONBEAT_EXECUTIONS_PREFIX)
+    Members(link, beat="other").renew()
+    Leases(link, holder="other", life=seconds(10)).take([execution_key(row) for row in theirs])
+    one = a_ticker(publisher, batch_size=2)
+    one.leases = Leases(link, holder="me", life=seconds(10))
+    report = one.tick(noon)
+    assert (report.published, report.has_more) == (1, False)
+    ours.refresh_from_db()
+    assert ours.state == State.QUEUED
