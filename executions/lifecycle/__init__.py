@@ -10,6 +10,7 @@ and every end wakes one waiter. A waiter also comes back by itself after a while
 
 from executions.lifecycle.before import (
     SETTLED,
+    Split,
     hold,
     mark_queued,
     move,
@@ -17,6 +18,7 @@ from executions.lifecycle.before import (
     record_skipped,
     revive,
     skip,
+    split,
     unplan,
 )
 from executions.lifecycle.ends import cancel, fail, rescue, stop, succeed, wake
@@ -27,6 +29,7 @@ __all__ = [
     "LOOK_AGAIN_AFTER",
     "MOVED",
     "SETTLED",
+    "Split",
     "cancel",
     "claim",
     "fail",
@@ -40,6 +43,7 @@ __all__ = [
     "rescue",
     "revive",
     "skip",
+    "split",
     "stop",
     "succeed",
     "unplan",

@@ -1,21 +1,37 @@
-"""Before it runs: planned, published, held back, moved, left out, taken back."""
+"""Before it runs: planned, published, held back, moved, left out, revived, taken back."""
 
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import F, Q
 
+from executions.identity import new_execution_id
 from executions.lifecycle.fires import with_partitions
 from executions.lifecycle.rows import change_free
-from executions.models import REASON_CHARACTERS, Execution
+from executions.models import REASON_CHARACTERS, Execution, ExecutionQuerySet
 from executions.outcomes import Unplanned
 from executions.states import FIRE_TRIGGERS, State, Trigger
 from executions.storable import storable_text
 
 # What is due sooner than this may have been read by a beat already, and can no longer be moved.
 SETTLED = timedelta(seconds=1)
+_WHAT_TO_RUN = ("task", "args", "kwargs", "queue", "priority", "max_attempts", "max_lost")
+_ROWS_PER_STATEMENT = 500
+
+
+@dataclass(frozen=True)
+class Split:
+    """What is left of a skipped stretch when some of its fires run after all."""
+
+    stretch: Execution
+    last: datetime  # that stays in its row; the first, if none stays
+    count: int | None
+    rest: tuple[datetime, datetime, int | None] | None  # first, last and number of the fires after the gap
 
 
 def plan(executions: Sequence[Execution]) -> None:
@@ -86,22 +102,62 @@ def skip(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> int:
     )
 
 
-def revive(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> int:
-    """SKIPPED → SCHEDULED, for a backfill: a fire that was left out runs after all. Not for a row of many fires.
+def split(splits: Sequence[Split]) -> int:
+    """Let skipped stretches end sooner, and give what comes after the gap rows of its own. No state changes.
 
-    Nor for what somebody asked for: its key may be another run's by now, and its instant a fire's. It is replayed.
+    The fires of the gap have no row then, but for the first of a stretch: its row is that fire's alone, to be revived.
     """
-    return (
-        Execution.objects.with_ids(ids)
-        .filter(state=State.SKIPPED, skipped_until=None, trigger__in=FIRE_TRIGGERS)
-        .update(
-            state=State.SCHEDULED,
-            trigger=Trigger.BACKFILL,
-            reason=storable_text(reason, REASON_CHARACTERS),
-            available_at=now,
-            finished_at=None,
+    if not splits:
+        return 0
+    for one in splits:
+        one.stretch.skipped_until, one.stretch.skipped_count = one.last, one.count
+    with transaction.atomic():
+        changed = _change_each(
+            [one.stretch for one in splits],
+            Execution.objects.filter(state=State.SKIPPED, skipped_until__isnull=False),
+            ["skipped_until", "skipped_count"],
         )
+        plan([_rest(one.stretch, *one.rest) for one in splits if one.rest is not None])
+    return changed
+
+
+def _rest(stretch: Execution, first: datetime, last: datetime, count: int | None) -> Execution:
+    """A row for the end of a stretch, which says the same as the row of the whole."""
+    rest = copy(stretch)
+    rest.id, rest.fire_time, rest.available_at = new_execution_id(first), first, first
+    rest.skipped_until, rest.skipped_count = last, count
+    return rest
+
+
+def revive(rows: Sequence[Execution]) -> int:
+    """SKIPPED → SCHEDULED, for a backfill: fires that were left out run after all. Not a row of many fires.
+
+    Rows of one job, as they shall be: each has its own `available_at` and reason, and what to run is the same for all.
+    Not for what somebody asked for: its key may be another run's by now, and its instant a fire's. It is replayed.
+    """
+    if not rows:
+        return 0
+    left_out = Execution.objects.filter(
+        Q(skipped_until=None) | Q(skipped_until=F("fire_time")), state=State.SKIPPED, trigger__in=FIRE_TRIGGERS
     )
+    by_reason: defaultdict[str, list[uuid.UUID]] = defaultdict(list)  # few, however many rows
+    for row in rows:
+        by_reason[storable_text(row.reason, REASON_CHARACTERS)].append(row.pk)
+    changes = {name: getattr(rows[0], name) for name in _WHAT_TO_RUN}
+    changes |= {"trigger": Trigger.BACKFILL, "finished_at": None, "skipped_until": None, "skipped_count": None}
+    with transaction.atomic():
+        _change_each(rows, left_out, ["available_at"])
+        return sum(
+            left_out.with_ids(ids).update(state=State.SCHEDULED, reason=reason, **changes)
+            for reason, ids in by_reason.items()
+        )
+
+
+def _change_each(rows: Sequence[Execution], among: ExecutionQuerySet, fields: list[str]) -> int:
+    """Store fields that differ from row to row, where the stored row is still among those. In parts: a statement
+    compares each of its rows with all others."""
+    parts = [rows[start : start + _ROWS_PER_STATEMENT] for start in range(0, len(rows), _ROWS_PER_STATEMENT)]
+    return sum(among.with_ids([row.pk for row in part]).bulk_update(part, fields) for part in parts)
 
 
 def unplan(job_id: int, *, reason: str, now: datetime) -> Unplanned:

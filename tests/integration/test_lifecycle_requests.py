@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from executions import lifecycle
+from executions.identity import fire_time_of
 from executions.models import Execution
 from executions.outcomes import Cancelled, Finish
 from executions.replay import replay, settle
@@ -12,6 +13,7 @@ from executions.retry import Backoff, RetryPolicy, spread_of
 from executions.states import Outcome, State, Trigger
 from jobs.models import Job
 from tests.making import a_job, asked_for, claimed, planned, seconds
+from tests.rows import everything
 
 pytestmark = pytest.mark.django_db
 
@@ -217,34 +219,96 @@ def test_only_what_waits_in_the_database_is_skipped(job: Job, noon: datetime) ->
     assert (waits.state, waits.reason, waits.finished_at) == (State.SKIPPED, "expired", noon)
 
 
+def wanted(*executions: Execution, at: datetime, reason: str = "backfill") -> list[Execution]:
+    """The rows as they shall be."""
+    for execution in executions:
+        execution.available_at, execution.reason = at, reason
+    return list(executions)
+
+
 def test_a_skipped_fire_is_revived_as_a_backfill(execution: Execution, noon: datetime) -> None:
     lifecycle.skip([execution.pk], reason="expired", now=noon)
     later = noon + timedelta(days=1)
-    assert lifecycle.revive([execution.pk], reason="backfill by ann", now=later) == 1
+    assert lifecycle.revive(wanted(execution, at=later, reason="backfill by ann")) == 1
     execution.refresh_from_db()
     assert (execution.state, execution.trigger) == (State.SCHEDULED, Trigger.BACKFILL)
     assert (execution.available_at, execution.finished_at, execution.reason) == (later, None, "backfill by ann")
     claimed(execution, now=later)
 
 
+def test_a_revived_fire_runs_what_its_job_says_now(job: Job, noon: datetime) -> None:
+    fires = [planned(job, noon + seconds(each)) for each in range(3)]
+    lifecycle.skip([fire.pk for fire in fires], reason="expired", now=noon)
+    said = {"task": "onbeat.sleep", "args": [1], "kwargs": {"a": 2}, "queue": "batch", "priority": 9}
+    said |= {"max_attempts": 7, "max_lost": 2}
+    for number, fire in enumerate(fires):
+        wanted(fire, at=noon + seconds(60 + number), reason=f"backfill {number}" * 30)
+        for name, value in said.items():
+            setattr(fire, name, value)
+    assert lifecycle.revive(fires) == 3
+    for number, fire in enumerate(fires):
+        stored = Execution.objects.get(pk=fire.pk)
+        assert {name: getattr(stored, name) for name in said} == said
+        assert stored.available_at == noon + seconds(60 + number)
+        assert stored.reason == (f"backfill {number}" * 30)[:200]
+
+
+def test_a_stretch_of_one_fire_is_revived_as_that_fire(job: Job, noon: datetime) -> None:
+    row = job.new_skipped_row(noon, noon, 1, reason="misfire", now=noon)
+    lifecycle.record_skipped([row], now=noon)
+    assert lifecycle.revive(wanted(row, at=noon)) == 1
+    row.refresh_from_db()
+    assert (row.state, row.skipped_until, row.skipped_count) == (State.SCHEDULED, None, None)
+
+
 def test_a_stretch_of_skipped_fires_is_not_revived(job: Job, noon: datetime) -> None:
     row = job.new_skipped_row(noon, noon + seconds(60), 2, reason="misfire", now=noon)
     lifecycle.record_skipped([row], now=noon)
-    assert lifecycle.revive([row.pk], reason="backfill", now=noon) == 0
+    before = everything()
+    assert lifecycle.revive(wanted(row, at=noon + seconds(5))) == 0
+    assert everything() == before
 
 
 def test_runs_that_were_asked_for_are_not_revived(job: Job, noon: datetime) -> None:
     """They may share an instant, which two fires may not."""
     rows = [job.new_execution(noon, trigger=Trigger.MANUAL, now=noon) for _ in range(2)]
     lifecycle.plan(rows)
-    ids = [row.pk for row in rows]
-    lifecycle.skip(ids, reason="overlap", now=noon)
-    assert lifecycle.revive(ids, reason="backfill", now=noon) == 0
+    lifecycle.skip([row.pk for row in rows], reason="overlap", now=noon)
+    before = everything()
+    assert lifecycle.revive(wanted(*rows, at=noon + seconds(5))) == 0
+    assert everything() == before
 
 
 def test_what_was_not_skipped_is_not_revived(execution: Execution, noon: datetime) -> None:
     cancel(execution, now=noon)
-    assert lifecycle.revive([execution.pk], reason="backfill", now=noon) == 0
+    before = everything()
+    assert lifecycle.revive(wanted(execution, at=noon + seconds(5))) == 0
+    assert everything() == before
+
+
+def test_a_stretch_is_split_and_both_parts_say_what_the_whole_said(job: Job, noon: datetime) -> None:
+    row = job.new_skipped_row(noon, noon + seconds(9), 10, reason="misfire: no beat", now=noon)
+    lifecycle.record_skipped([row], now=noon + seconds(10))
+    rest = (noon + seconds(7), noon + seconds(9), 3)
+    assert lifecycle.split([lifecycle.Split(row, last=noon + seconds(2), count=3, rest=rest)]) == 1
+    before, after = Execution.objects.filter(job=job).order_by("fire_time")
+    assert (before.pk, before.fire_time, before.skipped_until, before.skipped_count) == (
+        row.pk,
+        noon,
+        noon + seconds(2),
+        3,
+    )
+    assert (after.fire_time, after.skipped_until, after.skipped_count) == rest
+    assert fire_time_of(after.pk) == after.fire_time
+    for part in (before, after):
+        assert (part.state, part.reason, part.finished_at) == (State.SKIPPED, "misfire: no beat", noon + seconds(10))
+        assert (part.task, part.kwargs, part.trigger) == (job.task, job.kwargs, Trigger.SCHEDULE)
+
+
+def test_what_is_no_stretch_any_more_is_not_split(execution: Execution, noon: datetime) -> None:
+    before = everything()
+    assert lifecycle.split([lifecycle.Split(execution, last=noon, count=1, rest=None)]) == 0
+    assert everything() == before
 
 
 @pytest.mark.parametrize(("due_in", "is_moved"), [(2, True), (1.001, True), (1, False), (0, False), (-5, False)])

@@ -287,8 +287,12 @@ class Lives(Model):
         """Fires come back; what somebody asked for can be asked for again."""
         self._begin()
         skipped = [one_of(self._rows(state=[State.SKIPPED]), each) for each in which]
-        fires = {r.pk: r for r in skipped if r.skipped_until is None and r.trigger in FIRE_TRIGGERS}
-        assert lifecycle.revive([r.pk for r in skipped], reason="backfill", now=self.now) == len(fires)
+        skipped = [r for r in skipped if r.job_id == skipped[0].job_id]
+        fires = {r.pk: r for r in skipped if r.skipped_until in (None, r.fire_time) and r.trigger in FIRE_TRIGGERS}
+        rows = list(Execution.objects.with_ids({r.pk for r in skipped}))
+        for row in rows:
+            row.available_at, row.reason = self.now, "backfill"
+        assert lifecycle.revive(rows) == len(fires)
         self.expected.update({r.pk: (State.SCHEDULED, r.attempt) for r in fires.values()})
 
     @precondition(lambda self: self._is_any(state=[State.SCHEDULED]))

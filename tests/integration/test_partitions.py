@@ -261,7 +261,7 @@ def test_each_verb_that_names_an_execution_looks_at_one_month(noon: datetime) ->
         lifecycle.fail(claim, error="x", now=noon)
         lifecycle.move(row.pk, to=noon, now=noon)
         lifecycle.cancel([row.pk], reason="x", now=noon)
-        lifecycle.revive([row.pk], reason="x", now=noon)
+        lifecycle.revive([row])
         lifecycle.skip([row.pk], reason="x", now=noon)
     named = [
         query["sql"] for query in asked if re.match(r"SELECT|UPDATE", query["sql"]) and "onbeat_exec" in query["sql"]
