@@ -207,6 +207,17 @@ def complete_ended(now: datetime, *, limit: int = 1000) -> int:
     return len(ended)
 
 
+def give_to_backfill(schedule: Schedule, *, first: datetime, last: datetime, now: datetime) -> None:
+    """Fires that passed while the schedule was inactive run after all, from the first to the last of these.
+
+    Those before them get the row that they would have got when the pause ends; those after them still get it then.
+    """
+    reason = _why_not_planned(schedule.job, "backfilled")
+    _settle_passed(schedule.job, schedule, until=first - _INSTANT, now=now, reason=reason)
+    schedule.next_fire_at = schedule.recurrence.next_after(last)
+    _advance(schedule)
+
+
 # ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
