@@ -23,8 +23,8 @@ def a_minutely_job(noon: datetime, **more: Any) -> Job:
 
 def skipped(job: Job, first: datetime, last: datetime, count: int | None) -> Execution:
     """The row of a stretch."""
-    row = job.new_skipped_row(first, last, count, now=last)
-    lifecycle.record_skipped([row], reason="misfire: no beat", now=last)
+    row = job.new_skipped_row(first, last, count, reason="misfire: no beat", now=last)
+    lifecycle.record_skipped([row], now=last)
     return row
 
 

@@ -1,18 +1,28 @@
-"""The examples of the documentation are run as they stand; what a line says after "# →" is what comes out."""
+"""The examples of the documentation are run as they stand; what a line says after "# →" is what comes out.
+
+So are the commands that act on jobs; what stands below one is what it prints, and "…" stands for anything.
+"""
 
 import re
+import shlex
 from collections.abc import Iterator
+from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from celery import current_app
+from django.core.management import call_command
 
 from jobs import targets
+from jobs.recurrence import Cron
+from tests.making import a_job
 from tests.unit.doc_pages import DOCS
 
 PAGES = sorted(DOCS.glob("how-to/*.md"))
 EXPECTATION = re.compile(r"^(?P<indent> *)(?P<expression>\S.*?)  # → (?P<expected>.+)$", re.MULTILINE)
+COMMAND = re.compile(r"^```sh\n\./onbeat (jobs [^\n]+)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 pytestmark = pytest.mark.django_db
 
@@ -29,12 +39,29 @@ def python_of(page: Path) -> str:
     """The page with everything blanked that is not in a python block, so that lines keep their numbers."""
     is_code = False
     lines = []
-    for line in page.read_text(encoding="utf-8").splitlines():
+    for line in with_commands(page.read_text(encoding="utf-8")).splitlines():
         if line.startswith("```"):
             is_code = line == "```python"
             line = ""
         lines.append(line if is_code else "")
     return "\n".join(lines)
+
+
+def with_commands(text: str) -> str:
+    """A command and what it prints become a call, in as many lines."""
+    commands, count = COMMAND.subn(
+        lambda match: f"```python\n_onbeat({match[1]!r}, {match[2]!r})" + "\n" * (match[0].count("\n") - 1) + "```",
+        text,
+    )
+    assert count == text.count("\n./onbeat jobs "), "a command stands alone, without what it prints"
+    return commands
+
+
+def onbeat(command: str, expected: str) -> None:
+    output = StringIO()
+    call_command(*shlex.split(command), stdout=output)
+    pattern = re.escape(expected).replace("…", ".*")
+    assert re.fullmatch(pattern, output.getvalue(), re.DOTALL), f"{command} prints:\n{output.getvalue()}"
 
 
 def with_expectations(source: str) -> str:
@@ -59,13 +86,24 @@ class Expectations:
 def test_the_examples_of_a_page_do_what_the_page_says(page: Path) -> None:
     expect = Expectations()
     source = python_of(page)
-    exec(compile(with_expectations(source), str(page), "exec"), {"__name__": page.stem, "_expect": expect})
+    exec(
+        compile(with_expectations(source), str(page), "exec"),
+        {"__name__": page.stem, "_expect": expect, "_onbeat": onbeat},
+    )
     # An expectation in an `except` that was never reached would say nothing.
     assert expect.met == source.count("# →") > 0
 
 
-def test_the_page_on_jobs_is_among_them() -> None:
-    assert "define-and-run-jobs" in {page.stem for page in PAGES}
+def test_the_pages_on_jobs_are_among_them() -> None:
+    assert {"define-and-run-jobs", "backfill"} <= {page.stem for page in PAGES}
+
+
+def test_a_command_that_prints_something_else_fails(noon: datetime) -> None:
+    a_job(now=noon, key="report", schedule=Cron("@hourly"))
+    command = "jobs backfill report --from 2026-06-15T10:00 --to 2026-06-15T12:00 --dry-run"
+    page = with_commands(f"\n```sh\n./onbeat {command}\n```\n\n```text\n4 fires of …\n```\n")
+    with pytest.raises(AssertionError, match=r"--dry-run prints:\s+3 fires of report"):
+        exec(page.splitlines()[2], {"_onbeat": onbeat})
 
 
 def test_an_example_that_says_something_else_fails() -> None:

@@ -45,8 +45,8 @@ def test_of_two_backfills_of_one_range_at_once_one_makes_each_row(job: Job, noon
     with several(2) as start_both:
         for number in range(ROUNDS):
             start = noon + timedelta(hours=number)
-            stretch = job.new_skipped_row(start + minutes(2), start + minutes(9), 8, now=noon)
-            lifecycle.record_skipped([stretch], reason="misfire", now=noon)
+            stretch = job.new_skipped_row(start + minutes(2), start + minutes(9), 8, reason="misfire", now=noon)
+            lifecycle.record_skipped([stretch], now=noon)
             asked = {"start": start, "end": start + minutes(5), "now": noon + timedelta(days=2)}
             one, other = start_both(*(partial(backfill, job, by=name, **asked) for name in "ab"))
             assert sorted([(one.new, one.revived, one.kept), (other.new, other.revived, other.kept)]) == [
