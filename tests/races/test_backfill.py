@@ -91,9 +91,9 @@ def test_a_beat_passes_by_a_backfill_and_records_the_misfire_after_it(job: Job, 
     now = noon + minutes(20.5)
     with transaction.atomic():
         done = backfill(job, start=noon - minutes(5), end=noon + minutes(9), now=now)
-        assert elsewhere(lambda: a_planner().plan_due(now=now)) == 0
+        assert elsewhere(lambda: a_planner().plan_due(now=now).fires) == 0
     assert (done.new, done.last) == (6, noon)  # the later ones were the beat's
-    assert a_planner().plan_due(now=now) == 2
+    assert a_planner().plan_due(now=now).fires == 2
     assert covered() == {noon + minutes(each): 1 for each in range(-5, 21)}
 
 
