@@ -48,7 +48,7 @@ class Becomes(StrEnum):
 
 
 @dataclass(frozen=True)
-class Fire:
+class PastFire:
     fire_time: datetime
     becomes: Becomes
     available_at: datetime | None  # when it is published; None: it is kept
@@ -63,7 +63,7 @@ class Preview:
     start: datetime
     end: datetime
     per_minute: int
-    fires: tuple[Fire, ...]
+    fires: tuple[PastFire, ...]
     left_from: datetime | None  # the first fire of the range that is left to the beats, since its time is yet to come
 
     @property
@@ -249,15 +249,15 @@ def _decided(
     per_minute: int,
     *,
     now: datetime,
-) -> Iterator[Fire]:
+) -> Iterator[PastFire]:
     place = 0
     for fire in fires:
         row = rows.get(fire)
         if row is not None and row.state != State.SKIPPED:
-            yield Fire(fire, Becomes.KEPT, None)
+            yield PastFire(fire, Becomes.KEPT, None)
             continue
         is_skipped = row is not None or fire in stretches
-        yield Fire(fire, Becomes.REVIVED if is_skipped else Becomes.NEW, now + _MINUTE * place / per_minute)
+        yield PastFire(fire, Becomes.REVIVED if is_skipped else Becomes.NEW, now + _MINUTE * place / per_minute)
         place += 1
 
 

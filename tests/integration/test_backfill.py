@@ -12,7 +12,7 @@ from executions.identity import fire_time_of
 from executions.models import Execution
 from executions.states import State, Trigger
 from jobs import definitions, runs
-from jobs.backfill import Becomes, Fire, backfill, preview
+from jobs.backfill import Becomes, PastFire, backfill, preview
 from jobs.models import Job
 from jobs.recurrence import Cron, Within
 from tests import rows
@@ -64,9 +64,9 @@ def test_what_is_kept_takes_no_place_in_the_line(job: Job, noon: datetime) -> No
     planned(job, noon - minutes(1))
     done = backfill(job, start=noon - minutes(2), end=noon, now=noon)
     assert done.fires == (
-        Fire(noon - minutes(2), Becomes.NEW, noon),
-        Fire(noon - minutes(1), Becomes.KEPT, None),
-        Fire(noon, Becomes.NEW, noon + seconds(1)),
+        PastFire(noon - minutes(2), Becomes.NEW, noon),
+        PastFire(noon - minutes(1), Becomes.KEPT, None),
+        PastFire(noon, Becomes.NEW, noon + seconds(1)),
     )
 
 

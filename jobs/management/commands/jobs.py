@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from django.core.management.base import BaseCommand, CommandError
 
 from jobs import dst
-from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, Fire, Preview, backfill, preview
+from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, PastFire, Preview, backfill, preview
 from jobs.finding import find
 from jobs.models import Kind, Schedule
 from jobs.refusals import InvalidRun, InvalidSchedule, Refused, shown
@@ -162,7 +162,7 @@ def counted(count: int) -> str:
     return "1 fire" if count == 1 else f"{count} fires"
 
 
-def _line(fire: Fire, zone: ZoneInfo) -> str:
+def _line(fire: PastFire, zone: ZoneInfo) -> str:
     return f"  {_clock(fire.fire_time, zone)}  {fire.becomes}"
 
 
