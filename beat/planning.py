@@ -54,6 +54,7 @@ class Planner:
         keys = [_lease_key(schedule) for schedule in due]
         taken = self._leases.take(keys)
         plans = []
+        is_cut_short = False
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for schedule, is_ours in zip(due, taken, strict=True):
             # A lease saves work, and must never make a fire late: what is overdue is planned whoever holds it.
@@ -61,6 +62,7 @@ class Planner:
             if (is_ours or is_overdue) and (plan := self._plan_of(schedule, now=now, horizon=horizon)) is not None:
                 plans.append((schedule, plan))
             if time.monotonic() > deadline:
+                is_cut_short = True
                 break
         if not plans:
             return Planned()
@@ -71,7 +73,7 @@ class Planner:
             raise
         self._are_some_held = len(recorded) < len(plans)
         is_unfinished = any(plan.next_fire_at and plan.next_fire_at <= horizon for _, plan in recorded)
-        has_more = self._are_some_held or is_unfinished or len(due) == self._batch_size
+        has_more = self._are_some_held or is_unfinished or is_cut_short or len(due) == self._batch_size
         return Planned(sum(len(plan.fire_times) for _, plan in recorded), has_more)
 
     def _read(self, now: datetime, horizon: datetime, among: frozenset[int]) -> list[Schedule]:

@@ -6,7 +6,7 @@ what is due, never on how many schedules are stored.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -22,6 +22,7 @@ from executions.models import Execution, ExecutionQuerySet
 
 # What its queue did not take is tried again after this long: somebody may be mending the queue at this very moment.
 _HELD_PAUSE = timedelta(seconds=5)
+_SAY_AGAIN_SECONDS = 600.0
 # For each half of a tick, if there is that much to do: first to plan, so that what is published next is the most
 # urgent of all that is due.
 _PATIENCE_SECONDS = 1.0
@@ -48,6 +49,7 @@ class Ticker:
     progress: Progress
     is_stopping: Callable[[], bool] = lambda: False
     is_broker_away: bool = False
+    _held_said_at: dict[str, float] = field(default_factory=dict)
 
     def tick(self, now: datetime) -> TickReport:
         planned, has_more_to_plan = self._plan_due(now)
@@ -111,10 +113,16 @@ class Ticker:
         queued = lifecycle.mark_queued(report.confirmed, now=now)
         for reason, held in report.held.items():
             lifecycle.hold(held, reason=reason, until=now + _HELD_PAUSE)
-            events.warn("executions are held back", reason=reason, count=len(held))
+            self._say_held(reason, count=len(held))
         self.leases.release([execution_key(execution) for execution in report.unknown])
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
         return queued
+
+    def _say_held(self, reason: str, *, count: int) -> None:
+        said_at = self._held_said_at.get(reason)
+        if said_at is None or time.monotonic() - said_at > _SAY_AGAIN_SECONDS:
+            self._held_said_at[reason] = time.monotonic()
+            events.warn("executions are held back", reason=reason, count=count)
 
     def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
         if error and not self.is_broker_away:

@@ -140,3 +140,17 @@ def test_what_other_beats_hold_does_not_fill_the_batch(noon: datetime, publisher
     assert (report.published, report.has_more) == (1, False)
     ours.refresh_from_db()
     assert ours.state == State.QUEUED
+
+
+@pytest.mark.full
+def test_a_queue_that_takes_nothing_is_told_once_in_the_log(
+    noon: datetime, publisher: Publisher, broker: Queues, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.channel.queue_declare(f"{settings.ONBEAT_EXECUTIONS_PREFIX}default", durable=True, auto_delete=False)
+    execution = planned(a_job(now=noon), noon)
+    one = a_ticker(publisher)
+    for second in (0, 6, 12):
+        one.tick(noon + seconds(second))
+    execution.refresh_from_db()
+    assert execution.reason.startswith(f"the queue '{settings.ONBEAT_EXECUTIONS_PREFIX}default' exists with other")
+    assert [record.message.split("  ")[0] for record in caplog.records] == ["executions are held back"]
