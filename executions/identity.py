@@ -27,6 +27,11 @@ def new_execution_id(fire_time: datetime) -> uuid.UUID:
     return uuid.UUID(int=number)
 
 
+def earliest_id(fire_time: datetime) -> uuid.UUID:
+    """No id of this fire time or a later one is smaller. Not an id itself: the bound of a range of ids."""
+    return uuid.UUID(int=max(milliseconds(fire_time), 0) << 80)
+
+
 def is_ours(execution_id: uuid.UUID) -> bool:
     """Whether an id can be one of these. Others come from people and apps, and name nothing."""
     return execution_id.int >> 80 <= _LAST_STAMP

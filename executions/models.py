@@ -1,4 +1,4 @@
-"""The rows of one run: Execution, its Attempts, and the key it may be called by.
+"""The rows of one run: Execution, its Attempts, the key it may be called by, and how many there were in an hour.
 
 Owns the shape of the data and the questions asked of it. Invariant, held by the database: one execution per
 scheduled (job, fire_time), however many beats run. State is written by `executions/lifecycle/` alone.
@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from django.db import models
 from django.db.models import Q
 
-from executions.identity import fire_time_of, is_ours
+from executions.identity import earliest_id, fire_time_of, is_ours
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 
@@ -41,6 +41,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def with_id(self, execution_id: uuid.UUID) -> "ExecutionQuerySet":
         return self.with_ids([execution_id])
+
+    def firing_between(self, start: datetime, end: datetime) -> "ExecutionQuerySet":
+        """From a moment up to another, which is not included. Ids sort by fire time, so their own index is enough."""
+        ids = {"pk__gte": earliest_id(start), "pk__lt": earliest_id(end + timedelta(milliseconds=1))}
+        return self.filter(**ids, fire_time__gte=start, fire_time__lt=end)
 
     def open(self) -> "ExecutionQuerySet":
         """Not over: something will still happen to them."""
@@ -147,6 +152,7 @@ class Execution(models.Model):
         indexes = [
             # One per hot question. None contains the heartbeat: it changes every few seconds.
             models.Index(fields=["available_at"], condition=Q(state="SCHEDULED"), name="onbeat_execution_due"),
+            models.Index(fields=["queued_at"], condition=Q(state="QUEUED"), name="onbeat_execution_queued"),
             models.Index(fields=["job"], condition=Q(state="RUNNING"), name="onbeat_execution_running"),
             models.Index(fields=["finished_at"], condition=Q(state="DEAD"), name="onbeat_execution_dead"),
             models.Index(fields=["job"], condition=Q(is_waiting=True), name="onbeat_execution_waiting"),
@@ -226,3 +232,31 @@ class RunKey(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class HourlyCount(models.Model):
+    """How many executions of a job that fired in one hour are in a state: what charts are drawn from.
+
+    Written by `executions/statistics.py` alone, which says what the sums are of. Kept longer than the executions.
+    """
+
+    hour = models.DateTimeField(help_text="The start of the hour in which the fire times lie.")
+    job = models.ForeignKey(
+        "onbeat_jobs.Job", on_delete=models.CASCADE, related_name="hourly_counts", db_index=False, db_constraint=False
+    )
+    queue = models.CharField(max_length=100)
+    state = models.CharField(max_length=16, choices=choices(State))
+    count = models.PositiveIntegerField(help_text="Each fire of a skipped stretch counts, in the hour of the first.")
+    started = models.PositiveIntegerField(help_text="How many of them the delays are of.")
+    run_seconds = models.FloatField(help_text="How long their last attempts ran, in sum.")
+    delay_seconds = models.FloatField(help_text="How long after they were due their last attempts began, in sum.")
+    longest_delay_seconds = models.FloatField()
+
+    class Meta:
+        db_table = "onbeat_hourly_count"
+        constraints = [
+            models.UniqueConstraint(fields=["hour", "job", "queue", "state"], name="onbeat_hourly_count_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.state}"

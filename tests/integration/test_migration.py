@@ -100,6 +100,24 @@ def test_the_rows_of_the_first_release_are_kept_and_numbered_on(platform: Platfo
     numbered_on(platform)
     if platform.is_full:
         is_partitioned(platform)
+    goes_back_and_comes_again(platform)
+
+
+def goes_back_and_comes_again(platform: Platform) -> None:
+    """Without the newest tables and indexes, and with them."""
+    executions = platform.rows(f"SELECT {KNOWN} FROM onbeat_execution ORDER BY id")
+    queued = (
+        "SELECT count(*) FROM pg_indexes WHERE tablename LIKE 'onbeat_execution%' AND indexdef LIKE '%queued_at%'"
+        if platform.is_full
+        else "SELECT count(*) FROM sqlite_master WHERE name = 'onbeat_execution_queued'"
+    )
+    there = platform.count(queued)
+    platform.manage("migrate", "onbeat_executions", "0003")
+    assert platform.count(queued) == 0
+    platform.manage("migrate")
+    assert platform.count(queued) == there > 0
+    assert platform.count("SELECT count(*) FROM onbeat_hourly_count") == 0
+    assert platform.rows(f"SELECT {KNOWN} FROM onbeat_execution ORDER BY id") == executions
 
 
 def test_schedules_stay_when_their_policies_are_migrated_back(platform: Platform) -> None:

@@ -187,7 +187,18 @@ def test_a_new_month_has_the_indexes_checks_and_columns_of_its_parent_and_room_f
 def test_the_parents_have_an_index_for_every_hot_question() -> None:
     wanted = {index.name for index in Execution._meta.indexes} | {"onbeat_execution_once_per_fire"}
     found = {name for (name,) in answer("SELECT indexname FROM pg_indexes WHERE tablename = 'onbeat_execution'")}
-    assert found == wanted | {"onbeat_execution_pkey"}
+    assert found == wanted | {"onbeat_execution_pkey", "onbeat_execution_ended"}
+
+
+def test_what_is_queued_since_a_moment_has_an_index_in_every_month(is_full: bool) -> None:
+    """Also in one that was made later."""
+    later = utc(2059, 1, 1)
+    partitions.make([Month.of(later)])
+    if is_full:
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")  # a table of nothing is read whole otherwise
+    queued = Execution.objects.filter(state=State.QUEUED, queued_at__lt=later, fire_time__gte=later)
+    assert ("onbeat_execution_2059_01_queued_at_idx" if is_full else "onbeat_execution_queued") in queued.explain()
 
 
 @pytest.mark.full

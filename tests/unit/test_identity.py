@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from executions.identity import fire_time_of, milliseconds, new_execution_id
+from executions.identity import earliest_id, fire_time_of, milliseconds, new_execution_id
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -53,6 +53,13 @@ def test_all_other_bits_are_random(noon: datetime) -> None:
         ones, zeros = ones | number, zeros | ~number
     varying = ones & zeros & ((1 << 80) - 1)
     assert varying.bit_count() == 74
+
+
+def test_the_earliest_id_is_below_all_of_its_millisecond_and_above_all_before(noon: datetime) -> None:
+    bound = earliest_id(noon)
+    assert all(bound <= new_execution_id(noon) for _ in range(100))
+    assert all(new_execution_id(noon - MILLISECOND) < bound for _ in range(100))
+    assert earliest_id(datetime(1960, 1, 1, tzinfo=UTC)) == uuid.UUID(int=0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,33 @@
+"""Two who count at once: one does it, and neither waits."""
+
+from datetime import datetime
+from functools import partial
+
+import pytest
+from django.db import transaction
+
+from executions import statistics
+from executions.models import HourlyCount
+from tests.making import a_job, planned, seconds
+from tests.races.connections import elsewhere, several
+
+pytestmark = [pytest.mark.full, pytest.mark.django_db(transaction=True)]
+ROUNDS = 10
+
+
+def test_two_who_count_at_once_count_right(noon: datetime) -> None:
+    jobs = [a_job(now=noon) for _ in range(10)]
+    with several(2) as start_both:
+        for number in range(ROUNDS):
+            for job in jobs:
+                planned(job, noon + seconds(number))
+            start_both(*[partial(statistics.roll_up, noon)] * 2)
+            assert {row.count for row in HourlyCount.objects.all()} == {number + 1}
+
+
+def test_who_finds_another_at_it_leaves_it_at_that(noon: datetime) -> None:
+    planned(a_job(now=noon), noon)
+    with transaction.atomic():
+        assert statistics.roll_up(noon) == 1
+        assert elsewhere(partial(statistics.roll_up, noon)) == 0
+    assert HourlyCount.objects.get().count == 1
