@@ -10,6 +10,7 @@ from psycopg import IsolationLevel
 def register() -> None:
     checks.register(broker_and_database_go_together)
     checks.register(statements_see_what_was_committed)
+    checks.register(dead_letters_are_kept_longest)
 
 
 def statements_see_what_was_committed(**_kwargs: Any) -> list[checks.CheckMessage]:
@@ -22,6 +23,18 @@ def statements_see_what_was_committed(**_kwargs: Any) -> list[checks.CheckMessag
             "The database's isolation level is not READ COMMITTED: more of a limited job could run than it may.",
             hint="Remove isolation_level from the OPTIONS of the database.",
             id="onbeat_executions.E001",
+        )
+    ]
+
+
+def dead_letters_are_kept_longest(**_kwargs: Any) -> list[checks.CheckMessage]:
+    if settings.ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS >= settings.ONBEAT_EXECUTIONS_RETENTION_DAYS:
+        return []
+    return [
+        checks.Error(
+            "Dead letters that nobody handled would be kept for fewer days than what went well.",
+            hint="Make ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS at least ONBEAT_EXECUTIONS_RETENTION_DAYS.",
+            id="onbeat_executions.E002",
         )
     ]
 

@@ -1,6 +1,7 @@
 """Monthly partitions of executions and attempts on PostgreSQL. On SQLite there are none, and nothing to do.
 
-Owns which months have a table. Invariant: a month is dropped only when nothing in it is open or waits for a person.
+Owns which months have a table. Invariant: a month is dropped only when nothing in it has to stay, and that is looked at
+while nobody can write to it. What has to stay, `executions/retention.py` says.
 There is no default partition: it would have to be searched, under a lock, whenever a month is added.
 
 Tables are made on a connection of their own, so that they stay when the caller's transaction is rolled back and hold
@@ -8,17 +9,17 @@ no lock until it commits.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Q
 
 from executions.models import Attempt, Execution
-from executions.states import OPEN, State
 
 PARENTS = (Execution._meta.db_table, Attempt._meta.db_table)
 MONTHS_AHEAD = 3
@@ -29,6 +30,7 @@ _STORAGE = "fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_v
 _MAKER_PATIENCE_MS = 10_000
 # Shorter than the second after which PostgreSQL looks for a ring of waiters and gives up one of them: rather this one.
 _DROPPER_PATIENCE_MS = 500
+IN_USE = "somebody uses it; tried again next time"
 
 
 @dataclass(frozen=True, order=True)
@@ -51,14 +53,6 @@ class Month:
 
     def __str__(self) -> str:
         return f"{self.year:04}_{self.number:02}"
-
-
-@dataclass
-class Dropped:
-    """What became of the old months."""
-
-    months: list[Month] = field(default_factory=list)
-    kept: dict[Month, str] = field(default_factory=dict)  # and why
 
 
 def are_used() -> bool:
@@ -125,25 +119,25 @@ def _months_of(cursor: Any, parent: str) -> list[Month]:
     return sorted(Month(int(match[1]), int(match[2])) for match in found if match)
 
 
-def drop_before(moment: datetime) -> Dropped:
-    """Drop the months that ended before a moment, unless something in them is open or waits for a person."""
-    dropped = Dropped()
-    for month in existing():
-        if month.following.start > moment:
-            break
-        try:
-            reason = _drop(month)
-        except OperationalError:
-            reason = "somebody uses it; tried again next time"
-        if reason:
-            dropped.kept[month] = reason
-        else:
-            dropped.months.append(month)
-    return dropped
+def ended_before(moment: datetime) -> list[Month]:
+    """The months that have a table and were over by a moment."""
+    return [month for month in existing() if month.following.start <= moment]
 
 
-def _drop(month: Month) -> str:
-    """Drop one month; returns why not, if not."""
+def drop(month: Month, *, unless: Mapping[str, Q]) -> str:
+    """Drop a month, unless it has executions of one of these kinds; returns why not, if not.
+
+    Looked at twice: first in passing, so that a month that has to stay is not locked for nothing.
+    """
+    if reason := _first_of(unless, month, connection):
+        return reason
+    try:
+        return _drop(month, unless)
+    except OperationalError:
+        return IN_USE
+
+
+def _drop(month: Month, unless: Mapping[str, Q]) -> str:
     execution, attempt = (f'"{parent}_{month}"' for parent in PARENTS)
     with _own_connection(_DROPPER_PATIENCE_MS) as own, own.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
@@ -151,15 +145,18 @@ def _drop(month: Month) -> str:
         if cursor.fetchone() == (None,):
             return ""  # another beat has just dropped it
         cursor.execute(f"LOCK TABLE {execution} IN SHARE ROW EXCLUSIVE MODE")  # nobody writes while it is looked at
-        cursor.execute(
-            f"SELECT count(*) FILTER (WHERE state = ANY(%s)), "
-            f"count(*) FILTER (WHERE state = %s AND handled_at IS NULL) FROM {execution}",
-            [[state.value for state in OPEN], State.DEAD.value],
-        )
-        unfinished, dead = cursor.fetchone()
-        if unfinished or dead:
-            return f"{unfinished} executions are not over and {dead} dead letters are not handled"
-        cursor.execute(f"DROP TABLE {execution}, {attempt}")
+        reason = _first_of(unless, month, own)
+        if not reason:
+            cursor.execute(f"DROP TABLE {execution}, {attempt}")
+    return reason
+
+
+def _first_of(kinds: Mapping[str, Q], month: Month, database: BaseDatabaseWrapper) -> str:
+    """The first of these kinds of which the month has an execution. One by one: most have an index of their own."""
+    rows = Execution.objects.firing_between(month.start, month.following.start)
+    for kind, condition in kinds.items():
+        if rows.filter(condition).query.exists().get_compiler(connection=database).has_results():
+            return kind
     return ""
 
 

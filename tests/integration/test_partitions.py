@@ -68,7 +68,7 @@ def test_without_partitions_every_function_does_nothing(noon: datetime) -> None:
     before = rows.everything()
     assert not partitions.are_used()
     assert partitions.make_ahead(noon) == partitions.make([Month(2040, 1)]) == partitions.existing() == []
-    assert partitions.drop_before(noon + timedelta(days=999)) == partitions.Dropped()
+    assert partitions.ended_before(noon + timedelta(days=999)) == []
     assert rows.everything() == before
 
 

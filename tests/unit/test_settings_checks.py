@@ -10,13 +10,14 @@ from django.conf import settings as project_settings
 from django.core import checks
 
 from beat.checks import fires_are_seen_in_time
-from executions.checks import broker_and_database_go_together
+from executions.checks import broker_and_database_go_together, dead_letters_are_kept_longest
 from scheduler_project.checks import full_is_safe, variables_are_known
 from scheduler_project.env import Environment
 from workers.checks import living_workers_are_not_rescued
 
 ALL = [
     broker_and_database_go_together,
+    dead_letters_are_kept_longest,
     fires_are_seen_in_time,
     full_is_safe,
     living_workers_are_not_rescued,
@@ -110,6 +111,15 @@ def test_a_living_worker_is_not_rescued(heartbeat: float, lost_after: float, exp
     settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS = heartbeat
     settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS = lost_after
     assert ids(living_workers_are_not_rescued()) == expected
+
+
+@pytest.mark.parametrize(
+    ("retention", "dead_letters", "expected"), [(30, 90, []), (30, 30, []), (30, 29, ["onbeat_executions.E002"])]
+)
+def test_dead_letters_are_kept_longest(retention: int, dead_letters: int, expected: list[str], settings) -> None:
+    settings.ONBEAT_EXECUTIONS_RETENTION_DAYS = retention
+    settings.ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS = dead_letters
+    assert ids(dead_letters_are_kept_longest()) == expected
 
 
 @pytest.mark.parametrize(
