@@ -29,7 +29,7 @@ from executions.states import FIRE_TRIGGERS, OPEN, State
 
 BATCH_SIZE = 5000
 MOST_BATCHES = 20
-# A beat does this between two ticks, and must not be late for the next: so long for the months, so long for the rows.
+# A beat has other duties beside this: so long for the months, so long for the rows.
 _PATIENCE_SECONDS = 1.0
 _FEW_JOBS = 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

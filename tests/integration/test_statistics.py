@@ -92,8 +92,8 @@ def test_fires_that_were_taken_back_are_not_counted_any_more(job: Job, noon: dat
 def test_each_fire_of_a_stretch_counts_in_the_hour_of_the_first(
     job: Job, noon: datetime, said: int | None, counted: int
 ) -> None:
-    stretch = job.new_skipped_row(noon - HOUR, noon + seconds(1), said, now=noon)
-    lifecycle.record_skipped([stretch], reason="x", now=noon)
+    stretch = job.new_skipped_row(noon - HOUR, noon + seconds(1), said, reason="x", now=noon)
+    lifecycle.record_skipped([stretch], now=noon)
     statistics.roll_up(noon)
     assert counts() == {(noon - HOUR, State.SKIPPED): counted}
 

@@ -97,7 +97,8 @@ def write_anew(job: Job, _done: Execution) -> None:
 
 
 def revive(_job: Job, done: Execution) -> None:
-    assert lifecycle.revive([done.pk], reason="x", now=NOW) == 1
+    done.available_at, done.reason = NOW, "backfill"
+    assert lifecycle.revive([done]) == 1
 
 
 @pytest.mark.parametrize("write", [write_anew, revive])

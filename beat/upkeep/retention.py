@@ -1,0 +1,21 @@
+"""Remove rows that are past their days."""
+
+from datetime import datetime, timedelta
+
+from beat.upkeep.duty import Duty
+from executions import events, retention
+
+
+def prune(now: datetime) -> int:
+    pruned = retention.prune(now)
+    if pruned.months:
+        events.emit("months are dropped: their days are over", months=",".join(map(str, pruned.months)))
+    return len(pruned.months) + pruned.executions + pruned.attempts + pruned.hourly_counts
+
+
+DUTY = Duty(
+    name="retention",
+    does="removes executions that are past their days, by whole months where it can",
+    every=timedelta(minutes=5),
+    run=prune,
+)
