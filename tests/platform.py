@@ -131,13 +131,14 @@ class Platform:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def start(self, name: str, command: Sequence[str]) -> Process:
-        process = Process(name, command, self.environment, self.folder / f"{name}.log")
+    def start(self, name: str, command: Sequence[str], **environment: str) -> Process:
+        """Start one, which may see its services at other addresses than the rest."""
+        process = Process(name, command, {**self.environment, **environment}, self.folder / f"{name}.log")
         self.processes.append(process)
         return process
 
-    def beat(self, name: str = "beat") -> Process:
-        return self.start(name, [sys.executable, "manage.py", "run_beat"])
+    def beat(self, name: str = "beat", **environment: str) -> Process:
+        return self.start(name, [sys.executable, "manage.py", "run_beat"], **environment)
 
     def worker(self, name: str = "worker", *arguments: str) -> Process:
         command = [str(BIN / "celery"), "-A", "scheduler_project", "worker", "-Q", f"{self.name}.default", "-c", "2"]

@@ -1,0 +1,138 @@
+"""Stands between a process under test and a real server on this machine, and lets the line misbehave.
+
+A line can be cut (open connections are closed, new ones refused), frozen (connections are taken, nothing passes), slow
+(every answer waits) and mended. What a frozen line holds back passes when it is mended, as on a real network.
+"""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from launcher.ports import HOST, free_port
+
+_CHUNK = 65536
+
+
+class Proxy:
+    """One line, with an address of its own. Its work is done in a thread, so that a test may block."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname
+        assert parts.port
+        self._server_at = (parts.hostname, parts.port)
+        # Not from the range of outgoing connections: a client that knocks at a closed port there may reach itself.
+        self.port = free_port(set())
+        login, at, _ = parts.netloc.rpartition("@")
+        self.url = urlunsplit(parts._replace(netloc=f"{login}{at}{HOST}:{self.port}"))
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._flows = asyncio.Event()
+        self._answer_after_seconds = 0.0
+        self._listener: asyncio.Server | None = None
+        self._kept: socket.socket | None = None  # holds the port while nobody listens on it
+        self._open: set[asyncio.StreamWriter] = set()
+
+    def __enter__(self) -> "Proxy":
+        self._thread.start()
+        self.mend()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.cut()
+        self._do(self._end_all())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        if self._kept is not None:
+            self._kept.close()
+
+    def cut(self) -> None:
+        self._do(self._cut())
+
+    def freeze(self) -> None:
+        self._do(self._freeze())
+
+    def slow(self, seconds: float) -> None:
+        """Every piece of an answer comes that much later."""
+        self._answer_after_seconds = seconds
+
+    def mend(self) -> None:
+        self._do(self._mend())
+
+    def _do(self, act: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(act, self._loop).result(timeout=10)
+
+    async def _cut(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+            self._kept = _bound(self.port)
+        for writer in list(self._open):
+            writer.transport.abort()
+
+    async def _freeze(self) -> None:
+        self._flows.clear()
+
+    async def _mend(self) -> None:
+        self._answer_after_seconds = 0.0
+        self._flows.set()
+        if self._listener is None:
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
+            self._listener = await asyncio.start_server(self._serve, sock=_bound(self.port))
+
+    async def _end_all(self) -> None:
+        """Those that wait in a frozen line go as well."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            await self._flows.wait()
+            server_reader, server_writer = await asyncio.open_connection(*self._server_at)
+            self._open.add(server_writer)
+            try:
+                await asyncio.gather(
+                    self._pass_on(reader, server_writer, is_answer=False),
+                    self._pass_on(server_reader, writer, is_answer=True),
+                )
+            finally:
+                self._close(server_writer)
+        except (OSError, asyncio.CancelledError):
+            pass  # one side is gone, or the test is over
+        finally:
+            self._close(writer)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool) -> None:
+        while data := await reader.read(_CHUNK):
+            if is_answer and self._answer_after_seconds:
+                await asyncio.sleep(self._answer_after_seconds)
+            await self._flows.wait()
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    def _close(self, writer: asyncio.StreamWriter) -> None:
+        self._open.discard(writer)
+        with contextlib.suppress(OSError, RuntimeError):
+            writer.close()
+
+
+def _bound(port: int) -> socket.socket:
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind((HOST, port))
+    one.setblocking(False)
+    return one
