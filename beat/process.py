@@ -97,7 +97,7 @@ class BeatProcess:
         """One step; returns how long nothing is expected to be due. An error is told once, and never ends the beat."""
         self._progress.made()
         try:
-            pause = self._step()
+            return self._step()
         except (OperationalError, InterfaceError) as error:
             connection.close()
             self._say_trouble("the database is away: nothing is planned until it answers", type(error).__name__)
@@ -106,10 +106,6 @@ class BeatProcess:
             connection.close()
             self._say_trouble("a tick failed; it is tried again", in_a_line(error))
             return self._poll
-        if self._trouble:
-            events.emit("ticks go on: the trouble is over", after=self._trouble)
-            self._trouble = ""
-        return pause
 
     def _step(self) -> timedelta:
         now = self._clock.now()
@@ -124,6 +120,7 @@ class BeatProcess:
         if report.oldest_published is not None:
             self._lateness_seconds = (self._clock.now() - report.oldest_published).total_seconds()
         self._say_well()
+        self._say_trouble_is_over()
         return self._pause_after(report)
 
     def _pause_after(self, report: TickReport) -> timedelta:
@@ -187,6 +184,11 @@ class BeatProcess:
         if self._trouble != what:
             events.warn(what, error=error)
         self._trouble = what
+
+    def _say_trouble_is_over(self) -> None:
+        if self._trouble:
+            events.emit("ticks go on: the trouble is over", after=self._trouble)
+        self._trouble = ""
 
     # ── How it ends ──────────────────────────────────────────────────────────────────────────────────────────────
 
