@@ -86,6 +86,7 @@ class Heartbeat:
     def _step_back(self) -> None:
         if self._was_member:
             self._was_member = False
-            self._members.leave()
+            # Told first: what the tick hangs in may hold up the leaving as well.
             if self._progress.is_stuck():
                 events.warn("this beat's tick hangs: its shards go to the others")
+            self._members.leave()
