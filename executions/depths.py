@@ -10,6 +10,8 @@ from kombu import Connection
 from executions import queues
 from executions.dispatch import BROKER_ERRORS, CONNECT_SECONDS
 
+ANSWER_SECONDS = 3.0
+
 
 def ready(names: Iterable[str]) -> dict[str, int]:
     """The messages of each queue that no worker holds yet; 0 for a queue that does not exist.
@@ -19,21 +21,28 @@ def ready(names: Iterable[str]) -> dict[str, int]:
     names = list(names)
     if not names:
         return {}
+    connection = current_app.connection_for_read(connect_timeout=CONNECT_SECONDS)
     try:
-        with current_app.connection_for_read(connect_timeout=CONNECT_SECONDS) as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS)
-            return {name: _ready(connection, name) for name in names}
+        if connection.transport.driver_type == "amqp":
+            # One that falls silent in the middle of the question would be waited for without end.
+            limits = {"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
+            connection.transport_options = {**(connection.transport_options or {}), **limits}
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS)
+        found = {name: _ready(connection, name) for name in names}
+        connection.release()
     except BROKER_ERRORS:
+        connection.collect(socket_timeout=0.1)  # without a word: a polite goodbye can block as well
         return {}
+    return found
 
 
 def _ready(connection: Connection, name: str) -> int:
     channel: Any = connection.channel()
-    with channel:
-        try:
-            count: int = channel.queue_declare(queues.work_queue(name).name, passive=True).message_count
-        except amqp.ChannelError as error:
-            if str(error.reply_code) != "404":
-                raise
-            return 0
-        return count
+    try:
+        count: int = channel.queue_declare(queues.work_queue(name).name, passive=True).message_count
+    except amqp.ChannelError as error:
+        if str(error.reply_code) != "404":
+            raise
+        return 0  # the broker has closed the channel for it
+    channel.close()
+    return count
