@@ -11,6 +11,8 @@ from django.db import connection
 
 # Short, because the monotonic clock stands still while a laptop sleeps.
 _LOOK_AGAIN_AFTER_SECONDS = 5.0
+# When within a longer answer the database looked at its clock, nobody knows.
+_PROMPT_SECONDS = 1.0
 
 
 def database_now() -> datetime:
@@ -30,15 +32,18 @@ class Clock:
     def __init__(self) -> None:
         self._base: datetime | None = None
         self._looked_at = 0.0
+        self._look_again_at = 0.0
         self.offset = timedelta(0)  # how far this machine's clock was ahead of the database's
 
     def now(self) -> datetime:
         monotonic = time.monotonic()
-        if self._base is None or monotonic - self._looked_at > _LOOK_AGAIN_AFTER_SECONDS:
+        if self._base is None or monotonic > self._look_again_at:
             asked_at = datetime.now(UTC)
             self._base = database_now()
-            self._looked_at = time.monotonic()
-            took = timedelta(seconds=self._looked_at - monotonic)
-            self.offset = asked_at + took / 2 - self._base
+            self._looked_at = self._look_again_at = time.monotonic()
+            took = self._looked_at - monotonic
+            if took <= _PROMPT_SECONDS:
+                self.offset = asked_at + timedelta(seconds=took) / 2 - self._base
+                self._look_again_at += _LOOK_AGAIN_AFTER_SECONDS
             return self._base
         return self._base + timedelta(seconds=monotonic - self._looked_at)
