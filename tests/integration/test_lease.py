@@ -17,6 +17,9 @@ from executions.states import Trigger
 from tests.making import a_job, every_minute, seconds
 from tests.waiting import wait_until
 
+# To leave is also said to the registry.
+pytestmark = pytest.mark.django_db
+
 
 def leases(holder: str, *, url: str | None = None, prefix: str = "", life: float = 10) -> Leases:
     url = settings.REDIS_URL if url is None else url
@@ -44,6 +47,32 @@ def test_a_lease_runs_out(prefix: str) -> None:
     leases("gone", prefix=prefix, life=0.05).take(["a"])
     other = leases("other", prefix=prefix)
     wait_until(lambda: other.take(["a"]) == [True], what="the lease of the other has run out")
+
+
+@pytest.mark.full
+def test_the_lease_of_a_holder_that_is_no_member_is_free_at_once(prefix: str) -> None:
+    gone, other = leases("gone", prefix=prefix), leases("other", prefix=prefix)
+    gone.take(["a"])
+    assert other.take(["a"]) == [False]
+    Members(RedisLink(settings.REDIS_URL, prefix=prefix), beat="gone").leave()
+    assert other.take(["a"]) == [True]
+    assert leases("gone", prefix=prefix).take(["a"]) == [False]  # it is a member again, and came too late
+
+
+@pytest.mark.full
+def test_a_lease_that_is_released_is_free_and_that_of_another_stays(prefix: str) -> None:
+    one, other = leases("one", prefix=prefix), leases("other", prefix=prefix)
+    one.take(["a"])
+    other.take(["b"])
+    one.release(["a", "b", "never taken"])
+    assert leases("third", prefix=prefix).take(["a", "b"]) == [True, False]
+
+
+@pytest.mark.full
+def test_a_lease_may_be_asked_for_with_a_life_of_its_own(prefix: str) -> None:
+    leases("one", prefix=prefix, life=0.05).take(["a"], life=seconds(60))
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        assert 1000 < client.pttl(f"{prefix}a") <= 60_000
 
 
 @pytest.mark.full

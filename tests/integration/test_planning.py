@@ -3,8 +3,10 @@
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
+from beat.shards import ALL
 from executions.models import Execution
 from executions.states import State, Trigger
 from jobs.models import Schedule
@@ -102,6 +104,48 @@ def test_a_schedule_broken_behind_our_back_does_not_stop_the_others_and_can_be_m
     Schedule.objects.filter(job=broken).update(timezone="UTC", kind="CRON")
     one.plan_due(now=noon + seconds(119))
     assert Execution.objects.filter(job=broken).count() == 2
+
+
+def test_a_beat_plans_the_jobs_of_its_shards_and_leaves_the_others(noon: datetime) -> None:
+    jobs = [a_job(now=noon, schedule=every_minute(noon)) for _ in range(5)]
+    mine = frozenset(job.pk % 64 for job in jobs[:2])
+    now = noon + seconds(58)
+    assert a_planner("one").plan_due(now=now, among=mine).fires == 2
+    assert set(Execution.objects.values_list("job_id", flat=True)) == {job.pk for job in jobs[:2]}
+    assert a_planner("other").plan_due(now=now, among=ALL - mine).fires == 3
+    assert a_planner("late").plan_due(now=now).fires == 0
+
+
+@pytest.mark.parametrize("moved", [-20, 45], ids=["sooner", "later"])
+def test_a_fire_that_was_moved_by_sql_comes_when_the_sql_says(noon: datetime, moved: int) -> None:
+    a_job(now=noon, schedule=every_minute(noon))
+    moment = noon + seconds(60 + moved)
+    beat = a_planner()
+    assert beat.plan_due(now=noon).fires == 0  # it has looked at the schedule before
+    with connection.cursor() as cursor:
+        stored = connection.ops.adapt_datetimefield_value(moment)
+        cursor.execute("UPDATE onbeat_schedule SET next_fire_at = %s", [stored])
+    assert beat.plan_due(now=moment - seconds(6)).fires == 0
+    assert beat.plan_due(now=moment).fires == 1
+    assert Execution.objects.get().fire_time == moment
+
+
+def test_a_clock_that_is_set_an_hour_forward_and_back_neither_stops_the_beat_nor_makes_it_loop(noon: datetime) -> None:
+    a_job(now=noon, schedule=every_minute(noon))
+    beat, ahead = a_planner(), timedelta(hours=1)
+    assert beat.plan_due(now=noon + seconds(58)).fires == 1
+    assert beat.plan_due(now=noon + ahead).fires == 3  # two within the grace, and the latest before it
+    assert beat.plan_due(now=noon + ahead).fires == 0
+    for minute in range(2, 60):
+        assert beat.plan_due(now=noon + timedelta(minutes=minute)).fires == 0  # back again: these have their row
+    for minute in range(61, 64):
+        assert beat.plan_due(now=noon + timedelta(minutes=minute)).fires == 1
+    fires = sorted(
+        fire + timedelta(minutes=n)
+        for fire, count in Execution.objects.values_list("fire_time", "skipped_count")
+        for n in range(count or 1)
+    )
+    assert fires == [noon + timedelta(minutes=minute) for minute in range(1, 64)]
 
 
 @pytest.mark.full  # SQLite's limit on variables makes Django split long statements

@@ -9,9 +9,11 @@ from django.conf import settings
 from beat.lease import Leases, execution_key
 from beat.members import Members
 from beat.redis_link import RedisLink
+from beat.shards import Shards
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.states import State
+from jobs.recurrence import Once
 from tests.integration.conftest import Queues
 from tests.making import a_job, a_ticker, every_minute, planned, seconds
 
@@ -87,6 +89,27 @@ def test_in_a_burst_the_most_urgent_of_all_are_published_first(
     report = a_ticker(publisher, batch_size=2).tick(noon + seconds(60))
     assert sent == [9, 7, 5, 3, 0]
     assert (report.planned, report.published, report.has_more) == (5, 5, False)
+
+
+def test_a_one_off_is_not_sent_again_by_a_beat_that_starts_right_after(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    a_job(now=noon, schedule=Once(noon + seconds(1)))
+    assert a_ticker(publisher).tick(noon + seconds(1)).published == 1
+    for later in (1, 2, 10):
+        assert a_ticker(publisher).tick(noon + seconds(later)).published == 0
+    assert len(broker.take_all()) == 1
+
+
+def test_a_beat_publishes_for_its_shards_and_leaves_the_others(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    ours, theirs = (planned(a_job(now=noon), noon) for _ in range(2))
+    one = a_ticker(publisher)
+    one.shards = Shards("me", linger=seconds(0))
+    one.shards.planning = frozenset({ours.job_id % 64})
+    assert one.tick(noon).published == 1
+    assert list(Execution.objects.due(noon)) == [theirs]
 
 
 def test_what_is_not_due_yet_is_not_published_and_says_when_to_come_back(
