@@ -1,16 +1,21 @@
 """Publishing: what goes into a message, and what the broker's answers mean."""
 
 import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pytest
+from celery import current_app
+from pytest_django import Settings
 
 from executions import queues
-from executions.dispatch import UNROUTABLE, Publisher
+from executions.dispatch import UNROUTABLE, Publisher, Report
 from executions.messages import delivery
 from executions.models import Execution
 from tests.integration.conftest import Queues
 from tests.making import a_job, planned, seconds
+from tests.proxy import Proxy
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +74,67 @@ def test_a_connection_cut_behind_our_back_is_made_anew(noon: datetime, publisher
     publisher._connection.connection.transport.sock.close()  # type: ignore[union-attr]
     assert publisher.publish([second]).unknown == [second]
     assert publisher.publish([second]).confirmed == [second]
+
+
+@pytest.fixture
+def sizes(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many messages went out at each go."""
+    gone: list[int] = []
+    publish = publisher._publish
+
+    def count(executions: Sequence[Execution], *, patience_seconds: float) -> Report:
+        gone.append(len(executions))
+        return publish(executions, patience_seconds=patience_seconds)
+
+    monkeypatch.setattr(publisher, "_publish", count)
+    return gone
+
+
+def test_after_a_failure_one_message_goes_ahead_and_the_others_wait_for_its_confirm(
+    noon: datetime, publisher: Publisher, broker: Queues, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = fires(5, noon)
+    with monkeypatch.context() as away:
+        away.setitem(current_app.conf, "broker_write_url", "amqp://127.0.0.1:1//")
+        assert publisher.publish(batch).unknown == batch
+        again = publisher.publish(batch)
+    assert (again.confirmed, again.unknown) == ([], batch)
+    assert again.error
+    assert sizes == [5, 1]
+    report = publisher.publish(batch)
+    assert [execution.pk for execution in report.confirmed] == [execution.pk for execution in batch]
+    assert (report.unknown, report.error) == ([], "")
+    assert sizes == [5, 1, 1, 4]
+    publisher.publish(batch)
+    assert sizes == [5, 1, 1, 4, 5]  # in no doubt any more
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("is_declared", [True, False], ids=["waiting for confirms", "declaring a queue"])
+def test_a_broker_that_falls_silent_is_not_waited_for_without_end(
+    noon: datetime,
+    publisher: Publisher,
+    broker: Queues,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    is_declared: bool,
+) -> None:
+    settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS = 0.5
+    first, second, third = batch = fires(3, noon)
+    assert len({execution.job.key for execution in batch}) == 1  # read here: the thread does not see our transaction
+    with Proxy(settings.CELERY_BROKER_URL) as line, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setitem(current_app.conf, "broker_write_url", line.url)
+        assert publisher.publish([first]).confirmed == [first]
+        if not is_declared:
+            publisher._declared.clear()
+        line.freeze()
+        try:
+            report = pool.submit(publisher.publish, [second, third]).result(timeout=15)
+        finally:
+            line.mend()
+        assert (report.confirmed, report.unknown) == ([], [second, third])
+        assert report.error
+        assert publisher.publish([second, third]).confirmed == [second, third]
 
 
 @pytest.mark.full
