@@ -123,12 +123,17 @@ Plan = tuple[Schedule, FirePlan]
 def _record(plans: Sequence[Plan], *, now: datetime) -> list[Plan]:
     """Write the plans of the schedules that are still as they were read, and that nobody holds; returns those."""
     with transaction.atomic():
-        versions = dict(
+        # Who moves a fire by plain SQL need not know of versions.
+        stored = set(
             Schedule.objects.filter(pk__in=[schedule.pk for schedule, _ in plans], is_active=True)
             .select_for_update(skip_locked=True)
-            .values_list("pk", "version")
+            .values_list("pk", "version", "next_fire_at")
         )
-        unchanged = [(schedule, plan) for schedule, plan in plans if versions.get(schedule.pk) == schedule.version]
+        unchanged = [
+            (schedule, plan)
+            for schedule, plan in plans
+            if (schedule.pk, schedule.version, schedule.next_fire_at) in stored
+        ]
         _advance(unchanged)
         fires = [schedule.fire(fire_time) for schedule, plan in unchanged for fire_time in plan.fire_times]
         stretches = [schedule.left_out(plan.skipped) for schedule, plan in unchanged if plan.skipped]

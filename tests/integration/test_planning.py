@@ -55,8 +55,9 @@ def test_an_inactive_schedule_is_left_alone(noon: datetime) -> None:
     assert plan(noon + timedelta(hours=1)) == 0
 
 
+@pytest.mark.parametrize("edit", [{"version": 99}, {}], ids=["an edit of ours", "plain SQL"])
 def test_a_schedule_that_changed_after_it_was_read_is_not_planned(
-    noon: datetime, monkeypatch: pytest.MonkeyPatch
+    noon: datetime, monkeypatch: pytest.MonkeyPatch, edit: dict[str, int]
 ) -> None:
     a_job(now=noon, schedule=every_minute(noon))
     from beat import planning
@@ -64,7 +65,7 @@ def test_a_schedule_that_changed_after_it_was_read_is_not_planned(
     original = planning.plan_fires
 
     def edit_meanwhile(*args: object, **kwargs: object) -> object:
-        Schedule.objects.update(version=99, next_fire_at=noon + timedelta(days=1))
+        Schedule.objects.update(next_fire_at=noon + timedelta(days=1), **edit)
         return original(*args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(planning, "plan_fires", edit_meanwhile)
