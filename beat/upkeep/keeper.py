@@ -69,6 +69,7 @@ class UpkeepThread:
         self._clock = Clock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+        self._error = ""
 
     def start(self) -> None:
         self._thread.start()
@@ -87,7 +88,14 @@ class UpkeepThread:
                     self._upkeep.after_outage(now)
                     is_away = False
                 self._upkeep.run_due(now)
+                self._error = ""
             except (OperationalError, InterfaceError):
                 is_away = True  # the loop of the beat says so
                 connection.close()
+            except Exception as error:
+                # A thread that ended here would leave all duties undone, in silence.
+                connection.close()
+                if self._error != in_a_line(error):
+                    self._error = in_a_line(error)
+                    events.warn("the upkeep of this beat failed; it goes on", error=self._error)
         connection.close()

@@ -7,12 +7,13 @@ import pytest
 from beat.models import Beat
 from beat.upkeep import DUTIES
 from beat.upkeep.duty import Duty
-from beat.upkeep.keeper import Upkeep
+from beat.upkeep.keeper import Upkeep, UpkeepThread
 from executions.models import Execution
 from executions.states import State
 from jobs.models import JobState, Schedule
 from jobs.recurrence import Once
 from tests.making import a_job, claimed, no_leases, planned, seconds
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 
@@ -74,3 +75,28 @@ def test_a_duty_that_fails_stops_neither_the_others_nor_the_beat(
     job.refresh_from_db()
     assert job.state == JobState.COMPLETED
     assert "a duty of the upkeep failed" in caplog.text
+
+
+def test_an_error_that_nobody_expected_is_told_once_and_the_upkeep_goes_on(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    met = ["first", "first", "second"]
+
+    def fail(_now: datetime) -> None:
+        if met:
+            raise ZeroDivisionError(met.pop(0))
+
+    upkeep = Upkeep(no_leases())
+    thread = UpkeepThread(upkeep)
+    monkeypatch.setattr("beat.upkeep.keeper._LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(thread._clock, "now", lambda: noon)
+    monkeypatch.setattr(upkeep, "run_due", fail)
+    thread.start()
+    try:
+        wait_until(lambda: not met, what="it has met all errors")
+        wait_until(lambda: len(caplog.messages) == 2, what="it has told both kinds")
+        assert thread._thread.is_alive()
+    finally:
+        thread.stop()
+    assert [message.split("  ")[0] for message in caplog.messages] == ["the upkeep of this beat failed; it goes on"] * 2
+    assert ["first" in message for message in caplog.messages] == [True, False]
