@@ -108,6 +108,7 @@ def test_a_flushed_redis_costs_nothing(both: TwoBeats) -> None:
         for _ in range(2):
             forget_all_keys(both)
             both.pass_seconds(1)
+        both.calm()
     for beat in both.beats:
         assert changes(beat.said()) == []
 
