@@ -12,8 +12,9 @@ from executions.health import Finding
 def ticking(now: datetime) -> Finding:
     beats = list(Beat.objects.ticked_since(_recently(now)))
     if beats:
-        latenesses = [beat.lateness_seconds for beat in beats if beat.lateness_seconds is not None]
-        late = f", {_duration(max(latenesses))} late at most when they last published" if latenesses else ""
+        published = [beat for beat in beats if beat.lateness_seconds is not None]
+        latest = max(published, key=lambda beat: beat.lateness_seconds or 0, default=None)
+        late = f", {latest.lateness_in_words} late at most when they last published" if latest else ""
         return Finding(is_well=True, says=f"{len(beats)} ticking{late}")
     refusing = Beat.objects.refusing_since(_recently(now)).first()
     if refusing:
@@ -39,10 +40,6 @@ def agreeing_on_the_time(now: datetime) -> Finding:
     if refusing is None:
         return Finding(is_well=True, says="no beat refuses to fire", is_vital=False)
     return Finding(is_well=False, says=f"{refusing.name} does not fire: {refusing.refusal}", is_vital=False)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _reaching(now: datetime, is_away: str, what: str, meanwhile: str) -> Finding:

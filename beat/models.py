@@ -45,3 +45,20 @@ class Beat(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def trouble(self) -> str:
+        """What is amiss with it, as far as it says so itself."""
+        amiss = {
+            self.refusal: bool(self.refusal),
+            "cannot reach the broker": self.is_broker_away,
+            "cannot reach Redis": self.is_redis_away,
+        }
+        return "; ".join(what for what, is_so in amiss.items() if is_so)
+
+    @property
+    def lateness_in_words(self) -> str | None:
+        seconds = self.lateness_seconds
+        if seconds is None:
+            return None
+        return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -5,6 +5,7 @@ from datetime import datetime
 import pytest
 from django.test import Client
 
+from beat.models import Beat
 from executions import lifecycle
 from executions.models import Execution
 from jobs import definitions
@@ -84,3 +85,12 @@ def test_a_job_whose_schedule_cannot_be_read_does_not_break_the_list(admin_clien
     page = admin_client.get("/admin/onbeat_jobs/job/")
     assert page.status_code == 200
     assert "cannot be read" in page.content.decode()
+
+
+def test_the_page_of_beats_says_what_each_looks_after_and_what_is_amiss(admin_client: Client, noon: datetime) -> None:
+    facts = {"host": "h", "pid": 1, "started_at": noon, "ticked_at": noon}
+    Beat.objects.create(name="well", shards=40, lateness_seconds=0.0123, **facts)
+    Beat.objects.create(name="ill", shards=24, lateness_seconds=75, refusal="clock off", is_broker_away=True, **facts)
+    page = admin_client.get("/admin/onbeat_beat/beat/").content.decode()
+    for text in ("40 of 64", "12 ms", "75.0 s", "clock off; cannot reach the broker"):
+        assert text in page
