@@ -19,7 +19,7 @@ def ticking(now: datetime) -> Finding:
     refusing = Beat.objects.refusing_since(_recently(now)).first()
     if refusing:
         return Finding(is_well=False, says=f"no beat fires: {refusing.refusal}")
-    latest = Beat.objects.order_by("-ticked_at").first()
+    latest = Beat.objects.exclude(ticked_at=None).order_by("-ticked_at").first()
     last = f"the last tick was at {latest.ticked_at:%Y-%m-%d %H:%M:%S} UTC" if latest else "none has ticked yet"
     return Finding(is_well=False, says=f"no beat ticks: {last}; see its log, or start one with `./onbeat run_beat`")
 

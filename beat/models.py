@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.db import models
+from django.db.models.functions import Coalesce
 
 REFUSAL_CHARACTERS = 200
 
@@ -10,6 +11,9 @@ REFUSAL_CHARACTERS = 200
 class BeatQuerySet(models.QuerySet["Beat"]):
     def ticked_since(self, moment: datetime) -> "BeatQuerySet":
         return self.filter(ticked_at__gte=moment, refusal="")
+
+    def silent_since(self, moment: datetime) -> "BeatQuerySet":
+        return self.annotate(heard_at=Coalesce("seen_at", "ticked_at")).filter(heard_at__lt=moment)
 
     def refusing_since(self, moment: datetime) -> "BeatQuerySet":
         return self.filter(seen_at__gte=moment).exclude(refusal="")
@@ -22,7 +26,7 @@ class Beat(models.Model):
     version = models.CharField(max_length=32, blank=True)
     started_at = models.DateTimeField()
     ticked_at = models.DateTimeField(
-        help_text="When it last ended a tick: a beat that hangs does not say that it is well."
+        null=True, help_text="When it last ended a tick: a beat that hangs does not say that it is well."
     )
     seen_at = models.DateTimeField(null=True, help_text="When it last said anything here, also a refusal.")
     renewed_at = models.DateTimeField(null=True, help_text="When it last said that it lives, while there is no Redis.")

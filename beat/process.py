@@ -29,6 +29,7 @@ from beat.upkeep.keeper import Upkeep, UpkeepThread
 from executions import events
 from executions.clock import Clock
 from executions.dispatch import Publisher
+from executions.health import missing_migrations
 from executions.storable import in_a_line
 from executions.version import VERSION
 
@@ -110,6 +111,9 @@ class BeatProcess:
     def _step(self) -> timedelta:
         now = self._clock.now()
         if not self._is_joined:
+            if missing_migrations():
+                self._say_trouble("the database is not migrated: nothing is planned", "run `./onbeat migrate`")
+                return self._poll
             self._join(now)
         refusal = self._refusal()
         if refusal:
@@ -140,7 +144,7 @@ class BeatProcess:
                 "pid": os.getpid(),
                 "version": VERSION,
                 "started_at": now,
-                "ticked_at": now,
+                "seen_at": now,
             },
         )
         if not self._are_threads_started:

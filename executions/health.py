@@ -63,13 +63,13 @@ def _look() -> dict[str, Finding]:
 
 
 def database(_now: datetime) -> Finding:
-    missing = _missing_migrations()
+    missing = missing_migrations()
     if missing:
         return Finding(is_well=False, says=f"{missing} migrations are missing; run `./onbeat migrate`")
     return Finding(is_well=True, says=f"{connection.vendor} answers, migrated")
 
 
-def _missing_migrations() -> int:
+def missing_migrations() -> int:
     """Reading all migration files takes a while, so a process that has once seen them applied does not look again."""
     global _is_migrated
     if _is_migrated:

@@ -9,7 +9,7 @@ _AFTER = timedelta(hours=1)
 
 
 def forget_gone_beats(now: datetime) -> int:
-    gone, _ = Beat.objects.filter(ticked_at__lt=now - _AFTER).exclude(seen_at__gte=now - _AFTER).delete()
+    gone, _ = Beat.objects.silent_since(now - _AFTER).delete()
     return gone
 
 

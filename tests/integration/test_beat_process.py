@@ -9,6 +9,7 @@ import pytest
 from django.db import OperationalError
 from pytest_django import Settings
 
+from beat.health import ticking
 from beat.heartbeat import Heartbeat
 from beat.models import Beat
 from beat.process import BeatProcess
@@ -193,3 +194,27 @@ def test_a_beat_that_ends_signs_off(beat: BeatProcess) -> None:
     beat._stop.set()
     beat.run()
     assert not Beat.objects.exists()
+
+
+def test_a_beat_that_never_ended_a_tick_does_not_count_as_ticking(beat: BeatProcess) -> None:
+    beat._ticker.tick = fails(*[ZeroDivisionError("a surprise")] * 3)  # type: ignore[method-assign]
+    for _ in range(3):
+        beat._try_step()
+    assert Beat.objects.get().ticked_at is None
+    assert "none has ticked yet" in ticking(database_now()).says
+
+
+def test_a_beat_waits_for_the_migrations_and_says_once_what_to_do(
+    beat: BeatProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr("beat.process.missing_migrations", lambda: 2)
+        beat._try_step()
+        beat._try_step()
+    assert not Beat.objects.exists()
+    beat._try_step()
+    assert Beat.objects.get().ticked_at is not None
+    assert [line.split("  ")[0] for line in said(caplog)] == [
+        "the database is not migrated: nothing is planned",
+        "ticks go on: the trouble is over",
+    ]

@@ -6,6 +6,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
 from beat.upkeep import DUTIES
 from executions.clock import database_now
@@ -88,3 +89,18 @@ def test_what_the_command_rescued_runs_again() -> None:
 
     (execution,) = of(Job.objects.get(key="silent"))
     assert (execution.state, execution.attempt) == (State.SCHEDULED, 2)
+
+
+def test_on_a_database_that_is_not_migrated_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("executions.commands.missing_migrations", lambda: 2)
+    with pytest.raises(CommandError, match="2 migrations are missing; run `./onbeat migrate`"):
+        upkeep()
+
+
+def test_without_a_database_it_says_so_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr("executions.commands.missing_migrations", refuse)
+    with pytest.raises(CommandError, match="The database does not answer; is it running"):
+        upkeep()

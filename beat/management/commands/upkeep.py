@@ -5,17 +5,18 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from beat.upkeep import DUTIES
 from beat.upkeep.duty import Duty
 from executions.clock import database_now
+from executions.commands import REFUSED, PlatformCommand
 
 _NAMES = ", ".join(duty.name for duty in DUTIES)
 _WIDTH = max(len(duty.name) for duty in DUTIES)
 
 
-class Command(BaseCommand):
+class Command(PlatformCommand):
     help = "Do the duties that beats do beside firing once, now: all of them, or those that are named."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -46,5 +47,5 @@ def _named(names: Sequence[str]) -> list[Duty]:
     """Those duties, or all; in their own order."""
     unknown = sorted({*names} - {duty.name for duty in DUTIES})
     if unknown:
-        raise CommandError(f"There is no duty {unknown[0]!r}. Name one or more of: {_NAMES}.")
+        raise CommandError(f"There is no duty {unknown[0]!r}. Name one or more of: {_NAMES}.", returncode=REFUSED)
     return [duty for duty in DUTIES if not names or duty.name in names]

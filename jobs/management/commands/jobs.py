@@ -8,15 +8,15 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from executions.commands import REFUSED, PlatformCommand
 from jobs import dst
 from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, PastFire, Preview, backfill, preview
 from jobs.finding import find
 from jobs.models import Kind, Schedule
 from jobs.refusals import InvalidRun, InvalidSchedule, Refused, shown
 
-_REFUSED = 2  # the exit code, as of a command line that cannot be read
 _SHOWN_FIRST, _SHOWN_LAST = 3, 2
 
 _BACKFILL_HELP = """\
@@ -29,7 +29,7 @@ alone: replay is for that.
 """
 
 
-class Command(BaseCommand):
+class Command(PlatformCommand):
     help = "Act on jobs: backfill runs fires of the past. `jobs COMMAND --help` tells more."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         try:
             options["act"](options)
         except Refused as refused:
-            raise CommandError(str(refused), returncode=_REFUSED) from None
+            raise CommandError(str(refused), returncode=REFUSED) from None
 
     # ── Backfill ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,7 +91,7 @@ class Command(BaseCommand):
     def _agrees(self, count: int) -> bool:
         if not sys.stdin.isatty():
             raise CommandError(
-                "Nobody can be asked here; add --yes to run these fires, or --dry-run.", returncode=_REFUSED
+                "Nobody can be asked here; add --yes to run these fires, or --dry-run.", returncode=REFUSED
             )
         self.stdout.write(f"Run {'this 1 fire' if count == 1 else f'these {count} fires'}? [y/N] ", ending="")
         self.stdout.flush()
