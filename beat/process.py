@@ -36,14 +36,14 @@ from executions.version import VERSION
 # A beat that hangs in a call which nobody can break off leaves without it: whatever it was about, others do it.
 _STOP_WITHIN_SECONDS = 4.0
 _SAY_WELL_EVERY_SECONDS = 0.5
-_IDLE_TRANSACTION_MS = 5000
 
 
 def _end_idle_transactions(*, connection: BaseDatabaseWrapper, **_kwargs: object) -> None:
     """A beat that is frozen between a lock and its commit must not hold the schedules of the others."""
     if connection.vendor == "postgresql":
+        limit_ms = int(settings.ONBEAT_BEAT_STUCK_AFTER_SECONDS * 1000)
         with connection.cursor() as cursor:
-            cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_TRANSACTION_MS}")
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {limit_ms}")
 
 
 class BeatProcess:
