@@ -10,13 +10,13 @@ from executions.health import Finding
 
 
 def ticking(now: datetime) -> Finding:
-    beats = list(Beat.objects.ticked_since(_recently(now)))
+    beats = list(Beat.objects.ticking(now, within=_lately()))
     if beats:
         published = [beat for beat in beats if beat.lateness_seconds is not None]
         latest = max(published, key=lambda beat: beat.lateness_seconds or 0, default=None)
         late = f", {latest.lateness_in_words} late at most when they last published" if latest else ""
         return Finding(is_well=True, says=f"{len(beats)} ticking{late}")
-    refusing = Beat.objects.refusing_since(_recently(now)).first()
+    refusing = Beat.objects.refusing_since(now - _lately()).first()
     if refusing:
         return Finding(is_well=False, says=f"no beat fires: {refusing.refusal}")
     latest = Beat.objects.exclude(ticked_at=None).order_by("-ticked_at").first()
@@ -36,14 +36,14 @@ def reaching_redis(now: datetime) -> Finding:
 
 def agreeing_on_the_time(now: datetime) -> Finding:
     """Not vital while others fire: a beat whose clock is wrong leaves its fires to them."""
-    refusing = Beat.objects.refusing_since(_recently(now)).first()
+    refusing = Beat.objects.refusing_since(now - _lately()).first()
     if refusing is None:
         return Finding(is_well=True, says="no beat refuses to fire", is_vital=False)
     return Finding(is_well=False, says=f"{refusing.name} does not fire: {refusing.refusal}", is_vital=False)
 
 
 def _reaching(now: datetime, is_away: str, what: str, meanwhile: str) -> Finding:
-    beats = Beat.objects.ticked_since(_recently(now)).aggregate(
+    beats = Beat.objects.ticking(now, within=_lately()).aggregate(
         all=Count("pk"), cut_off=Count("pk", filter=Q(**{is_away: True}))
     )
     if not beats["cut_off"]:
@@ -52,5 +52,5 @@ def _reaching(now: datetime, is_away: str, what: str, meanwhile: str) -> Finding
     return Finding(is_well=False, says=says, is_vital=False)
 
 
-def _recently(now: datetime) -> datetime:
-    return now - timedelta(seconds=settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS)
+def _lately() -> timedelta:
+    return timedelta(seconds=settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS)

@@ -19,6 +19,7 @@ _RENEW = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 2 * ARGV[2], '+inf')  -- from before a clock was set back
 if ARGV[1] ~= '' then
   redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
   redis.call('PEXPIRE', KEYS[1], 10 * ARGV[2])
@@ -56,4 +57,6 @@ class Members:
         now = self._clock.now()
         if renewed:
             Beat.objects.filter(name=renewed).update(renewed_at=now)
-        return frozenset(Beat.objects.filter(renewed_at__gt=now - LIFE).values_list("name", flat=True))
+        # Nothing from the future either: a clock was set back since.
+        alive = Beat.objects.filter(renewed_at__gt=now - LIFE, renewed_at__lt=now + LIFE)
+        return frozenset(alive.values_list("name", flat=True))

@@ -1,6 +1,6 @@
 """The registry of beats: who ticks, and when each last did."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import models
 from django.db.models.functions import Coalesce
@@ -9,8 +9,9 @@ REFUSAL_CHARACTERS = 200
 
 
 class BeatQuerySet(models.QuerySet["Beat"]):
-    def ticked_since(self, moment: datetime) -> "BeatQuerySet":
-        return self.filter(ticked_at__gte=moment, refusal="")
+    def ticking(self, now: datetime, *, within: timedelta) -> "BeatQuerySet":
+        """Not what lies in the future: a clock was set back since."""
+        return self.filter(ticked_at__gt=now - within, ticked_at__lt=now + within, refusal="")
 
     def silent_since(self, moment: datetime) -> "BeatQuerySet":
         return self.annotate(heard_at=Coalesce("seen_at", "ticked_at")).filter(heard_at__lt=moment)

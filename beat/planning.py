@@ -6,7 +6,7 @@ only if the schedule still has the version that was read. However many beats pla
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,16 +14,21 @@ from django.db import connection, transaction
 
 from beat import shards
 from beat.lease import Leases, fire_key
+from beat.shards import ALL
 from executions import events, lifecycle
 from executions.identity import milliseconds
 from executions.storable import in_a_line
 from jobs.misfires import FirePlan, Misfire, plan_fires
-from jobs.models import Schedule
+from jobs.models import Schedule, ScheduleQuerySet
 
 # One schedule cannot fill a whole batch: what is left is planned by the next one.
 _FIRES_PER_SCHEDULE = 100
+# Nor can many of them make a transaction a long one.
+_FIRES_PER_BATCH = 5000
 _FORGIVE_AFTER = timedelta(minutes=1)
 _OVERDUE = timedelta(seconds=1)
+# What is overdue by this much is done by whoever comes, whatever the shards say.
+LEFT_LYING = timedelta(seconds=3)
 # A batch that comes after a long outage must not be a long one: what is left is planned by the next.
 _PATIENCE_SECONDS = 1.0
 
@@ -44,28 +49,19 @@ class Planner:
         self._look_ahead = look_ahead
         self._batch_size = batch_size
         self._unreadable: set[int] = set()
+        self._told: dict[int, str] = {}
         self._forgive_at: datetime | None = None
         self._are_some_held = False
 
-    def plan_due(self, *, now: datetime, among: frozenset[int] = shards.ALL) -> Planned:
-        """Plan up to a batch of schedules of these shards that fire within the look-ahead."""
+    def plan_due(self, *, now: datetime, among: frozenset[int] = ALL) -> Planned:
+        """Plan up to a batch of schedules that fire within the look-ahead: those of our shards before all others."""
         horizon = now + self._look_ahead
         due = self._read(now, horizon, among)
         keys = [_lease_key(schedule) for schedule in due]
         taken = self._leases.take(keys)
-        plans = []
-        is_cut_short = False
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        for schedule, is_ours in zip(due, taken, strict=True):
-            # A lease saves work, and must never make a fire late: what is overdue is planned whoever holds it.
-            is_overdue = schedule.next_fire_at is not None and schedule.next_fire_at < now - _OVERDUE
-            if (is_ours or is_overdue) and (plan := self._plan_of(schedule, now=now, horizon=horizon)) is not None:
-                plans.append((schedule, plan))
-            if time.monotonic() > deadline:
-                is_cut_short = True
-                break
+        plans, is_cut_short = self._plans_of(due, taken, now=now, horizon=horizon)
         if not plans:
-            return Planned()
+            return Planned(has_more=is_cut_short)
         try:
             recorded = _record(plans, now=now)
         except Exception:
@@ -77,38 +73,86 @@ class Planner:
         return Planned(sum(len(plan.fire_times) for _, plan in recorded), has_more)
 
     def _read(self, now: datetime, horizon: datetime, among: frozenset[int]) -> list[Schedule]:
+        """What is on time comes first, so that catching up makes nothing else late. Then what was missed.
+
+        Last, if there is room, what others should have planned: whoever is taken for alive by mistake loses nothing.
+        """
         if self._forgive_at is not None and now >= self._forgive_at:
             self._unreadable, self._forgive_at = set(), None  # a person may have mended them
-        readable = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable)
-        # Only the key of the job: what to run is copied within the database.
-        due = shards.within(readable.select_related("job").only(*_COLUMNS), among)
-        if not self._are_some_held:
-            return list(due[: self._batch_size])
-        with transaction.atomic():
-            # Those that an app holds are passed by here already, so that they do not fill the batch.
-            return list(due.select_for_update(skip_locked=True, of=("self",))[: self._batch_size])
+        due = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable)
+        on_time, missed = due.filter(next_fire_at__gt=now - LEFT_LYING), due.filter(next_fire_at__lte=now - LEFT_LYING)
+        found: list[Schedule] = []
+        for rows in (shards.within(on_time, among), shards.within(missed, among), shards.within(missed, ALL - among)):
+            room = self._batch_size - len(found)
+            found += self._take(rows, room) if room else []
+        return found
 
-    def _plan_of(self, schedule: Schedule, *, now: datetime, horizon: datetime) -> FirePlan | None:
-        assert schedule.next_fire_at is not None
+    def _take(self, due: ScheduleQuerySet, room: int) -> list[Schedule]:
+        if self._are_some_held:
+            with transaction.atomic():
+                # Those that an app holds are passed by here already, so that they do not fill the batch. Their ids
+                # alone: who is frozen while it is sent a long answer keeps its locks.
+                free = list(due.select_for_update(skip_locked=True).values_list("pk", flat=True)[:room])
+            due = Schedule.objects.filter(pk__in=free).order_by("next_fire_at")
+        # Only the key of the job: what to run is copied within the database.
+        return list(due.select_related("job").only(*_COLUMNS)[:room])
+
+    def _plans_of(
+        self, due: Sequence[Schedule], taken: Sequence[bool], *, now: datetime, horizon: datetime
+    ) -> tuple[list["Plan"], bool]:
+        """What to do about each, and whether there was no time for all of them."""
+        plans: list[Plan] = []
+        fires = 0
+        known: dict[Hashable, FirePlan] = {}  # those that say the same fire at the same times
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        for schedule, is_ours in zip(due, taken, strict=True):
+            if time.monotonic() > deadline or fires >= _FIRES_PER_BATCH:
+                return plans, True
+            # A lease saves work, and must never make a fire late: what is overdue is planned whoever holds it.
+            is_overdue = schedule.next_fire_at is not None and schedule.next_fire_at < now - _OVERDUE
+            if (is_ours or is_overdue) and (plan := self._plan_of(schedule, known, now=now, horizon=horizon)):
+                plans.append((schedule, plan))
+                fires += len(plan.fire_times)
+        return plans, False
+
+    def _plan_of(
+        self, schedule: Schedule, known: dict[Hashable, FirePlan], *, now: datetime, horizon: datetime
+    ) -> FirePlan | None:
         try:
-            return plan_fires(
-                schedule.recurrence,
-                due_at=schedule.next_fire_at,
-                now=now,
-                horizon=horizon,
-                grace=timedelta(seconds=schedule.misfire_grace_seconds),
-                limit=_FIRES_PER_SCHEDULE,
-                left=schedule.fires_left,
-                misfire=Misfire(schedule.misfire),
-                misfire_limit=schedule.misfire_limit,
+            said = (
+                *(schedule.recurrence, schedule.next_fire_at, schedule.misfire_grace_seconds, schedule.fires_left),
+                *(schedule.misfire, schedule.misfire_limit),
             )
+            if said not in known:
+                known[said] = _plan_fires(schedule, now=now, horizon=horizon)
+            return known[said]
         except Exception as error:
             # One schedule that was broken behind our back (by SQL, by a zone that is gone) must not stop the others.
             # Its row stays as it is, and is looked at again in a while.
             self._unreadable.add(schedule.pk)
             self._forgive_at = now + _FORGIVE_AFTER
-            events.warn("a schedule cannot be read and is left out", job=schedule.job.key, error=in_a_line(error))
+            why = in_a_line(error)
+            if self._told.get(schedule.pk) != why:
+                events.warn("a schedule cannot be read and is left out", job=schedule.job.key, error=why)
+            self._told[schedule.pk] = why
             return None
+
+
+def _plan_fires(schedule: Schedule, *, now: datetime, horizon: datetime) -> FirePlan:
+    assert schedule.next_fire_at is not None
+    if milliseconds(schedule.next_fire_at) < 0:
+        raise ValueError("its next fire is before 1970")
+    return plan_fires(
+        schedule.recurrence,
+        due_at=schedule.next_fire_at,
+        now=now,
+        horizon=horizon,
+        grace=timedelta(seconds=schedule.misfire_grace_seconds),
+        limit=_FIRES_PER_SCHEDULE,
+        left=schedule.fires_left,
+        misfire=Misfire(schedule.misfire),
+        misfire_limit=schedule.misfire_limit,
+    )
 
 
 def _lease_key(schedule: Schedule) -> str:

@@ -81,10 +81,10 @@ class BeatProcess:
 
     def stop(self) -> None:
         """End after the batch in hand."""
-        self._stop.set()
         leaver = threading.Timer(_STOP_WITHIN_SECONDS, self._leave_at_once)
         leaver.daemon = True
-        leaver.start()
+        leaver.start()  # first: a signal comes in the middle of anything
+        self._stop.set()
 
     def run(self) -> None:
         connection_created.connect(_end_idle_transactions)
@@ -207,5 +207,5 @@ class BeatProcess:
             events.warn("the database is away: this beat leaves without signing off", beat=self.name)
 
     def _leave_at_once(self) -> None:
-        events.warn("beat stopped in the middle of a batch: what is left of it is done by the others", beat=self.name)
+        events.warn("beat stopped in the middle of something: what is left of it is done by the others", beat=self.name)
         os._exit(0)

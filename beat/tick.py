@@ -5,6 +5,7 @@ what is due, never on how many schedules are stored.
 """
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,8 +15,8 @@ from django.db.models import Min
 
 from beat.heartbeat import Progress
 from beat.lease import Leases, execution_key
-from beat.planning import Planner
-from beat.shards import Shards, within
+from beat.planning import LEFT_LYING, Planner
+from beat.shards import ALL, Shards, within
 from executions import events, lifecycle
 from executions.dispatch import Publisher, Report
 from executions.models import Execution, ExecutionQuerySet
@@ -23,6 +24,7 @@ from executions.models import Execution, ExecutionQuerySet
 # What its queue did not take is tried again after this long: somebody may be mending the queue at this very moment.
 _HELD_PAUSE = timedelta(seconds=5)
 _SAY_AGAIN_SECONDS = 600.0
+_NEAR = timedelta(seconds=10)
 # For each half of a tick, if there is that much to do: first to plan, so that what is published next is the most
 # urgent of all that is due.
 _PATIENCE_SECONDS = 1.0
@@ -53,12 +55,12 @@ class Ticker:
 
     def tick(self, now: datetime) -> TickReport:
         planned, has_more_to_plan = self._plan_due(now)
-        first = self._first_available(Execution.objects.scheduled())
+        first = self._first_available(now, Execution.objects.scheduled())
         if (first is None or first > now) and not self.is_broker_away:
             return TickReport(planned, has_more=has_more_to_plan, next_available_at=first)
         published = self._publish_due(now)
         # What is due and could not be published waits for the next poll.
-        coming = self._first_available(Execution.objects.scheduled().filter(available_at__gt=now))
+        coming = self._first_available(now, Execution.objects.scheduled().filter(available_at__gt=now))
         # Only who got something done goes on at once: one that is held up would spin.
         has_more = has_more_to_plan or (published.has_more and published.count > 0)
         return TickReport(planned, published.count, has_more, coming, published.oldest)
@@ -87,10 +89,10 @@ class Ticker:
     def _publish_batch(self, now: datetime, *, beyond: int) -> "_Published":
         """The next batch of what is due, beyond so many that others hold."""
         self.progress.made()
-        due = self._read_due(now, beyond)
+        found, due = self._read_due(now, beyond)
         taken = self.leases.take([execution_key(execution) for execution in due])
         ours = [execution for execution, is_ours in zip(due, taken, strict=True) if is_ours]
-        denied, is_full = len(due) - len(ours), len(due) == self.batch_size
+        denied, is_full = found - len(ours), found == self.batch_size
         if not ours:
             if self.is_broker_away and self.publisher.reaches():
                 self._say_how_the_broker_is("", waiting=0)
@@ -99,14 +101,31 @@ class Ticker:
         report = self.publisher.publish(ours)
         self.progress.made()
         count = self._write_down(report, now)
+        self.leases.release([execution_key(execution) for execution in ours])
         oldest = min((row.available_at for row in report.confirmed), default=None)
-        return _Published(count, oldest, denied, has_more=is_full and count > 0)
+        # Only who got something done goes on at once: one that is held up would spin.
+        return _Published(count, oldest, denied, has_more=is_full and (count > 0 or bool(report.held)))
 
-    def _read_due(self, now: datetime, beyond: int) -> list[Execution]:
-        due = within(Execution.objects.due(now).by_urgency().to_publish(), self.shards.publishing)
+    def _read_due(self, now: datetime, beyond: int) -> tuple[int, list[Execution]]:
+        """How many of what is due were found, up to a batch, and those of them that nobody holds.
+
+        Those that an app holds are passed by: they would be published for nothing. First the ids alone: who is frozen
+        while it is sent a long answer keeps its locks.
+        """
+        ids = self._due_ids(now, beyond)
         with transaction.atomic():
-            # Those that an app holds are passed by, so that they neither fill the batch nor are published for nothing.
-            return list(due.select_for_update(skip_locked=True, of=("self",))[beyond : beyond + self.batch_size])
+            rows = Execution.objects.with_ids(ids).due(now).select_for_update(skip_locked=True)
+            free = list(rows.values_list("pk", flat=True))
+        return len(ids), list(Execution.objects.with_ids(free).due(now).by_urgency().to_publish())
+
+    def _due_ids(self, now: datetime, beyond: int) -> list[uuid.UUID]:
+        """Those of our shards, the most urgent first; if there is room, what others should have published."""
+        ours = self.shards.publishing
+        due = Execution.objects.due(now).by_urgency().values_list("pk", flat=True)
+        ids = list(within(due, ours)[beyond : beyond + self.batch_size])
+        if ours != ALL and not beyond and len(ids) < self.batch_size:
+            ids += within(due.filter(available_at__lt=now - LEFT_LYING), ALL - ours)[: self.batch_size - len(ids)]
+        return ids
 
     def _write_down(self, report: Report, now: datetime) -> int:
         """Record what the broker said; returns how many are QUEUED now."""
@@ -114,7 +133,6 @@ class Ticker:
         for reason, held in report.held.items():
             lifecycle.hold(held, reason=reason, until=now + _HELD_PAUSE)
             self._say_held(reason, count=len(held))
-        self.leases.release([execution_key(execution) for execution in report.unknown])
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
         return queued
 
@@ -131,8 +149,13 @@ class Ticker:
             events.emit("the broker is back: waiting executions are published")
         self.is_broker_away = bool(error)
 
-    def _first_available(self, rows: ExecutionQuerySet) -> datetime | None:
-        moment: datetime | None = within(rows, self.shards.publishing).aggregate(first=Min("available_at"))["first"]
+    def _first_available(self, now: datetime, rows: ExecutionQuerySet) -> datetime | None:
+        """Of our shards, or of those that others left lying. What is far off is none of this tick's business."""
+        near = rows.filter(available_at__lte=now + _NEAR)
+        moment: datetime | None = within(near, self.shards.publishing).aggregate(first=Min("available_at"))["first"]
+        if moment is None and self.shards.publishing != ALL:
+            lying = near.filter(available_at__lt=now - LEFT_LYING)
+            moment = within(lying, ALL - self.shards.publishing).aggregate(first=Min("available_at"))["first"]
         return moment
 
 

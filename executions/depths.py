@@ -16,7 +16,7 @@ ANSWER_SECONDS = 3.0
 def ready(names: Iterable[str]) -> dict[str, int]:
     """The messages of each queue that no worker holds yet; 0 for a queue that does not exist.
 
-    A broker that does not answer tells nothing, of no queue.
+    A queue that may not be looked at is left out. A broker that does not answer tells nothing, of no queue.
     """
     names = list(names)
     if not names:
@@ -28,21 +28,20 @@ def ready(names: Iterable[str]) -> dict[str, int]:
             limits = {"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
             connection.transport_options = {**(connection.transport_options or {}), **limits}
         connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS)
-        found = {name: _ready(connection, name) for name in names}
+        counts = {name: _ready(connection, name) for name in names}
         connection.release()
     except BROKER_ERRORS:
         connection.collect(socket_timeout=0.1)  # without a word: a polite goodbye can block as well
         return {}
-    return found
+    return {name: count for name, count in counts.items() if count is not None}
 
 
-def _ready(connection: Connection, name: str) -> int:
+def _ready(connection: Connection, name: str) -> int | None:
     channel: Any = connection.channel()
     try:
         count: int = channel.queue_declare(queues.work_queue(name).name, passive=True).message_count
     except amqp.ChannelError as error:
-        if str(error.reply_code) != "404":
-            raise
-        return 0  # the broker has closed the channel for it
+        # The broker has closed the channel for it.
+        return 0 if str(error.reply_code) == "404" else None
     channel.close()
     return count

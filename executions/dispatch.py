@@ -23,6 +23,7 @@ CONNECT_SECONDS = 3
 _PROBE_SECONDS = 2
 BROKER_ERRORS = (OperationalError, amqp.AMQPError, OSError)
 UNROUTABLE = "no queue takes its message"
+NACKED = "the broker took its message and gave it back: its queue is full, or broken"
 BLOCKED = "the broker takes no messages: it is short of memory or disk"
 
 
@@ -68,13 +69,27 @@ class Publisher:
         return probe.and_then(self.publish(executions[1:]))
 
     def reaches(self) -> bool:
-        """Whether the broker can be spoken to again. Whether it also confirms is found out by the next message."""
+        """Whether the broker answers again, and confirms: tried with a message to a queue that goes at once."""
         try:
             self._open()
+            if self._speaks_amqp():
+                self._probe()
         except BROKER_ERRORS:
             self.drop()
             return False
+        self._is_in_doubt = False
         return True
+
+    def _probe(self) -> None:
+        channel = self._channel
+        queue = channel.queue_declare(exclusive=True, auto_delete=True).queue
+        probe = _Confirms([])
+        channel.events["basic_ack"] = {probe.acked}
+        self._delivery_tag += 1
+        probe.sent(self._delivery_tag, Execution())
+        channel.basic_publish(amqp.Message(b""), routing_key=queue)
+        self._wait_for(probe, _PROBE_SECONDS)
+        channel.queue_delete(queue)
 
     def _publish(self, executions: Sequence[Execution], *, patience_seconds: float) -> Report:
         held: dict[str, list[Execution]] = {}
@@ -225,6 +240,7 @@ class _Confirms:
         self.executions = executions
         self.outstanding: dict[int, Execution] = {}
         self._confirmed: list[Execution] = []
+        self._nacked: list[Execution] = []
         self._returned: set[str] = set()
 
     def sent(self, tag: int, execution: Execution) -> None:
@@ -234,7 +250,7 @@ class _Confirms:
         self._confirmed += self._settle(delivery_tag, multiple)
 
     def nacked(self, delivery_tag: int, multiple: bool) -> None:
-        self._settle(delivery_tag, multiple)
+        self._nacked += self._settle(delivery_tag, multiple)
 
     def returned(self, _error: Exception, _exchange: str, _routing_key: str, message: Any) -> None:
         self._returned.add(message.properties["message_id"])
@@ -245,10 +261,11 @@ class _Confirms:
 
     def report(self, held: Mapping[str, list[Execution]], error: str = "") -> Report:
         unroutable = [execution for execution in self._confirmed if str(execution.pk) in self._returned]
-        settled = {execution.pk for execution in self._confirmed}
+        settled = {execution.pk for execution in (*self._confirmed, *self._nacked)}
+        refused = {UNROUTABLE: unroutable, NACKED: self._nacked}
         return Report(
             confirmed=[execution for execution in self._confirmed if str(execution.pk) not in self._returned],
             unknown=[execution for execution in self.executions if execution.pk not in settled],
-            held={**held, UNROUTABLE: unroutable} if unroutable else dict(held),
+            held={**held, **{reason: rows for reason, rows in refused.items() if rows}},
             error=error,
         )

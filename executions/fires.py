@@ -1,4 +1,4 @@
-"""A fire that is to get its row. Pure: no Django."""
+"""Fires that are to get their rows, and stretches of fires that will not run. Pure: no Django."""
 
 from dataclasses import dataclass
 from datetime import datetime

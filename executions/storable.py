@@ -73,8 +73,12 @@ def storable_error(error: BaseException) -> str:
 
 
 def in_a_line(error: BaseException) -> str:
-    """The error's kind and message, for a log line; safe also when the error cannot say itself."""
-    return storable_text(" ".join("".join(traceback.format_exception_only(error)).split()), 500)
+    """The error's kind and message, for a log line; safe also when the error cannot say itself.
+
+    Without the details that PostgreSQL adds: they hold the values of the row.
+    """
+    said = "".join(traceback.format_exception_only(error)).partition("\nDETAIL:")[0]
+    return storable_text(" ".join(said.split()), 500)
 
 
 def storable_text(text: str, limit: int) -> str:

@@ -95,7 +95,13 @@ else:
     DATABASES["default"]["OPTIONS"] = {
         # Limits are counted under a lock, by a statement that must see what was committed before it.
         "isolation_level": IsolationLevel.READ_COMMITTED,
-        "pool": {"min_size": 1, "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=3), "timeout": 10},
+        "pool": {
+            "min_size": 1,
+            "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=3),
+            "timeout": 10,
+            # Not longer: after a long outage the pool would come back minutes after the database.
+            "reconnect_timeout": 4,
+        },
         "connect_timeout": 5,
         # A host that vanished without a word is noticed within half a minute, and not after hours.
         "keepalives_idle": 10,

@@ -5,7 +5,8 @@ harmless if two do it, since Redis may be away. Invariant: a duty that fails sto
 """
 
 import threading
-from datetime import datetime, timedelta
+import time
+from datetime import datetime
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
@@ -18,43 +19,50 @@ from executions.clock import Clock
 from executions.storable import in_a_line
 
 _LOOK_EVERY_SECONDS = 1.0
+# Longer between two looks, and it was the database, or the whole machine, that stood still.
+_STALLED_SECONDS = 5.0
 
 
 class Upkeep:
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
         self._done_at: dict[str, datetime] = {}
-        self._no_rescue_before: datetime | None = None
+        self._looked_at = time.monotonic()
+        self._trusts_silence_from = 0.0
         self._errors: dict[str, str] = {}
+        self.after_outage()  # nobody knows what was before
 
     def run_due(self, now: datetime) -> None:
         """Do what is due and no other beat does."""
+        if time.monotonic() - self._looked_at > _STALLED_SECONDS:
+            self.after_outage()
+        self._looked_at = time.monotonic()
         for duty in DUTIES:
-            if self._was_done_lately(duty, now) or self._must_wait(duty, now):
+            if self._was_done_lately(duty, now) or self._must_wait(duty):
                 continue
             self._done_at[duty.name] = now
             # Ours until long after we should have come again: another beat does it if we do not.
             if self._leases.take([duty_key(duty.name)], life=2 * duty.every) == [True]:
                 self._do(duty, now)
 
-    def after_outage(self, now: datetime) -> None:
+    def after_outage(self) -> None:
         """Workers could not reach the database either: their silence means nothing until they had time to speak."""
-        self._no_rescue_before = now + timedelta(seconds=settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS)
+        self._trusts_silence_from = time.monotonic() + settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS
 
     def _was_done_lately(self, duty: Duty, now: datetime) -> bool:
         done_at = self._done_at.get(duty.name)
         return done_at is not None and abs(now - done_at) < duty.every  # also after a clock was set back
 
-    def _must_wait(self, duty: Duty, now: datetime) -> bool:
-        return duty.trusts_silence and self._no_rescue_before is not None and now < self._no_rescue_before
+    def _must_wait(self, duty: Duty) -> bool:
+        return duty.trusts_silence and time.monotonic() < self._trusts_silence_from
 
     def _do(self, duty: Duty, now: datetime) -> None:
         try:
             duty.run(now)
             self._errors.pop(duty.name, None)
-        except (OperationalError, InterfaceError):
-            raise  # the database is away: all of them wait
         except Exception as error:
+            if isinstance(error, OperationalError | InterfaceError) and not connection.is_usable():
+                raise  # the database is away: all of them wait
             said = in_a_line(error)
             if self._errors.get(duty.name) != said:
                 events.warn("a duty of the upkeep failed; it is tried again", duty=duty.name, error=said)
@@ -85,7 +93,7 @@ class UpkeepThread:
             try:
                 now = self._clock.now()
                 if is_away:
-                    self._upkeep.after_outage(now)
+                    self._upkeep.after_outage()
                     is_away = False
                 self._upkeep.run_due(now)
                 self._error = ""

@@ -13,14 +13,13 @@ from django.db.models import F, Q
 from executions.identity import new_execution_id
 from executions.lifecycle.fires import with_partitions
 from executions.lifecycle.rows import change_free
-from executions.models import REASON_CHARACTERS, Execution, ExecutionQuerySet
+from executions.models import FROM_JOB, REASON_CHARACTERS, Execution, ExecutionQuerySet
 from executions.outcomes import Unplanned
 from executions.states import FIRE_TRIGGERS, State, Trigger
 from executions.storable import storable_text
 
 # What is due sooner than this may have been read by a beat already, and can no longer be moved.
 SETTLED = timedelta(seconds=1)
-_WHAT_TO_RUN = ("task", "args", "kwargs", "queue", "priority", "max_attempts", "max_lost")
 _ROWS_PER_STATEMENT = 500
 
 
@@ -143,7 +142,7 @@ def revive(rows: Sequence[Execution]) -> int:
     by_reason: defaultdict[str, list[uuid.UUID]] = defaultdict(list)  # few, however many rows
     for row in rows:
         by_reason[storable_text(row.reason, REASON_CHARACTERS)].append(row.pk)
-    changes = {name: getattr(rows[0], name) for name in _WHAT_TO_RUN}
+    changes = {name: getattr(rows[0], name) for name in FROM_JOB}
     changes |= {"trigger": Trigger.BACKFILL, "finished_at": None, "skipped_until": None, "skipped_count": None}
     with transaction.atomic():
         _change_each(rows, left_out, ["available_at"])

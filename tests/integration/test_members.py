@@ -1,8 +1,9 @@
 """Which beats live: in Redis, and without Redis in the registry."""
 
+import time
 import uuid
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 import redis
@@ -11,6 +12,7 @@ from django.conf import settings
 from beat.members import Members
 from beat.models import Beat
 from beat.redis_link import RedisLink
+from executions.clock import database_now
 from tests.making import seconds
 from tests.waiting import wait_until
 
@@ -118,3 +120,17 @@ def test_who_sees_redis_and_who_does_not_do_not_hear_each_other(join: Join) -> N
     seeing, blind = join("seeing"), join("blind", url=NOBODY_LISTENS)
     assert seeing.renew() == {"seeing"}
     assert blind.renew() == {"blind"}
+
+
+def test_a_name_from_before_the_clock_was_set_back_is_none_that_lives(join: Join) -> None:
+    one, dead = join("one", url=""), join("dead", url="")
+    dead.renew()
+    Beat.objects.filter(name="dead").update(renewed_at=database_now() + timedelta(hours=1))
+    assert one.renew() == {"one"}
+
+
+@pytest.mark.full
+def test_a_name_in_redis_from_before_its_clock_was_set_back_is_none_that_lives(join: Join, prefix: str) -> None:
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.zadd(f"{prefix}members", {"dead": (time.time() + 3600) * 1000})
+    assert join("one").renew() == {"one"}

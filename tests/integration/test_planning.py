@@ -1,11 +1,13 @@
 """The plan step: which schedules become executions, and what is written."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
+from beat import shards
+from beat.planning import Planned
 from beat.shards import ALL
 from executions.models import Execution
 from executions.states import State, Trigger
@@ -164,6 +166,57 @@ def test_the_number_of_queries_does_not_grow_with_what_is_due(
         assert plan(noon + seconds(118)) == 50 + 53
 
 
-# Read the due schedules; then, within a savepoint, lock, advance, and insert within one more. (In earnest: begin and
-# commit instead of the outer one.)
-QUERIES = 8
+# Read the schedules that are on time, and those that were missed; then, within a savepoint, lock, advance, and insert
+# within one more. (In earnest: begin and commit instead of the outer one.)
+QUERIES = 9
+
+
+def test_what_is_on_time_is_planned_before_what_was_missed(noon: datetime) -> None:
+    missed = [a_job(now=noon, schedule=every_minute(noon)) for _ in range(3)]
+    now = noon + timedelta(hours=2)
+    Schedule.objects.filter(job__in=missed).update(next_fire_at=noon)
+    on_time = a_job(now=now - seconds(1), schedule=Once(now))
+    assert a_planner(batch_size=2).plan_due(now=now).has_more
+    assert Execution.objects.filter(job=on_time).exists()
+
+
+def test_schedules_that_say_the_same_are_worked_out_once(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(5):
+        a_job(now=noon, schedule=Cron("* * * * *"))
+    a_job(now=noon, schedule=Cron("* * * * *"), misfire_grace_seconds=5)
+    from beat import planning
+
+    asked = []
+    original = planning.plan_fires
+    monkeypatch.setattr(planning, "plan_fires", lambda *a, **k: asked.append(a) or original(*a, **k))
+    assert plan(noon + seconds(58)) == 6
+    assert len(asked) == 2
+
+
+def test_what_other_beats_should_have_planned_is_planned_when_it_is_overdue(noon: datetime) -> None:
+    job = a_job(now=noon, schedule=every_minute(noon))
+    not_ours = shards.ALL - {job.pk % shards.COUNT}
+    assert a_planner().plan_due(now=noon + seconds(62), among=not_ours).fires == 0
+    assert a_planner().plan_due(now=noon + seconds(63), among=not_ours).fires == 1
+
+
+def test_a_schedule_whose_next_fire_is_before_1970_does_not_stop_the_others(
+    noon: datetime, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, good = (a_job(now=noon, schedule=every_minute(noon)) for _ in range(2))
+    Schedule.objects.filter(job=broken).update(next_fire_at=datetime(1969, 12, 31, tzinfo=UTC))
+    one = a_planner()
+    for minute in (1, 2, 3):
+        one.plan_due(now=noon + timedelta(minutes=minute))
+    assert Execution.objects.filter(job=good).count() == 3
+    assert caplog.text.count("a schedule cannot be read") == 1
+
+
+def test_many_fires_of_many_schedules_are_planned_in_parts(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beat.planning._FIRES_PER_BATCH", 50)
+    for _ in range(4):
+        a_job(now=noon, schedule=every_minute(noon), misfire="FIRE_ALL", misfire_limit=30)
+    one, now = a_planner(), noon + timedelta(hours=2)
+    first = one.plan_due(now=now)
+    assert (first.fires, first.has_more) == (64, True)
+    assert one.plan_due(now=now) == Planned(64, has_more=False)

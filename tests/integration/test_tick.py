@@ -1,5 +1,6 @@
 """A tick publishes what is due, most urgent first, and believes only the broker's confirm."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import pytest
@@ -9,8 +10,8 @@ from django.conf import settings
 from beat.lease import Leases, execution_key
 from beat.members import Members
 from beat.redis_link import RedisLink
-from beat.shards import Shards
-from executions.dispatch import Publisher
+from beat.shards import ALL, COUNT, Shards
+from executions.dispatch import NACKED, Publisher, Report
 from executions.models import Execution
 from executions.states import State
 from jobs.recurrence import Once
@@ -177,3 +178,32 @@ def test_a_queue_that_takes_nothing_is_told_once_in_the_log(
     execution.refresh_from_db()
     assert execution.reason.startswith(f"the queue '{settings.ONBEAT_EXECUTIONS_PREFIX}default' exists with other")
     assert [record.message.split("  ")[0] for record in caplog.records] == ["executions are held back"]
+
+
+def test_what_other_beats_should_have_published_is_published_when_it_is_overdue(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    execution = planned(a_job(now=noon), noon)
+    one = a_ticker(publisher)
+    one.shards.planning = ALL - {execution.job_id % COUNT}
+    assert one.tick(noon + seconds(2)).published == 0
+    assert one.tick(noon + seconds(4)).published == 1
+
+
+class Refusing(Publisher):
+    """Of one queue it takes nothing, as a broker does whose queue is full."""
+
+    def publish(self, executions: Sequence[Execution]) -> Report:
+        full = [row for row in executions if row.queue == "full"]
+        return Report(confirmed=[row for row in executions if row not in full], held={NACKED: full} if full else {})
+
+
+def test_a_queue_that_takes_nothing_does_not_keep_the_others_waiting(noon: datetime) -> None:
+    for _ in range(5):
+        planned(a_job(now=noon, queue="full", priority=9), noon)
+    other = planned(a_job(now=noon, queue="other", priority=0), noon)
+    assert a_ticker(Refusing(), batch_size=2).tick(noon).published == 1
+    other.refresh_from_db()
+    assert other.state == State.QUEUED
+    reasons = set(Execution.objects.filter(queue="full").values_list("state", "reason"))
+    assert reasons == {(State.SCHEDULED, NACKED)}

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import connection, transaction
 
 from beat.models import Beat
 from beat.upkeep import DUTIES
@@ -31,9 +32,55 @@ def state_of(execution: Execution) -> str:
     return execution.state
 
 
+def awake() -> Upkeep:
+    """One that has looked on for long enough to trust a worker's silence."""
+    upkeep = Upkeep(no_leases())
+    time_passes(upkeep)
+    return upkeep
+
+
+def time_passes(upkeep: Upkeep) -> None:
+    upkeep._trusts_silence_from -= 20
+
+
 def test_the_work_of_a_silent_worker_is_rescued(silent: Execution, noon: datetime) -> None:
-    Upkeep(no_leases()).run_due(noon)
+    awake().run_due(noon)
     assert state_of(silent) == State.SCHEDULED
+
+
+def test_a_beat_that_has_just_started_does_not_trust_a_silence_from_before(silent: Execution, noon: datetime) -> None:
+    upkeep = Upkeep(no_leases())
+    upkeep.run_due(noon)
+    assert state_of(silent) == State.RUNNING
+    time_passes(upkeep)
+    upkeep.run_due(noon)
+    assert state_of(silent) == State.SCHEDULED
+
+
+def test_when_the_database_or_the_machine_stood_still_a_silence_means_nothing_yet(
+    silent: Execution, noon: datetime
+) -> None:
+    upkeep = awake()
+    upkeep._looked_at -= 6
+    upkeep.run_due(noon)
+    assert state_of(silent) == State.RUNNING
+
+
+@pytest.mark.full
+def test_a_statement_that_took_too_long_is_no_outage_and_holds_up_no_other_duty(
+    silent: Execution, noon: datetime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def take_too_long(_now: datetime) -> int:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 10")
+            cursor.execute("SELECT pg_sleep(5)")
+        return 0
+
+    slow = Duty(name="slow", does="takes long", every=timedelta(seconds=5), run=take_too_long)
+    monkeypatch.setattr("beat.upkeep.keeper.DUTIES", (slow, *DUTIES))
+    awake().run_due(noon)
+    assert state_of(silent) == State.SCHEDULED
+    assert "a duty of the upkeep failed; it is tried again  duty=slow" in caplog.text
 
 
 def test_duties_are_not_done_at_every_tick(silent: Execution, noon: datetime) -> None:
@@ -45,12 +92,12 @@ def test_duties_are_not_done_at_every_tick(silent: Execution, noon: datetime) ->
 
 
 def test_silence_during_an_outage_of_the_database_means_nothing_yet(silent: Execution, noon: datetime) -> None:
-    upkeep = Upkeep(no_leases())
-    upkeep.after_outage(noon)
+    upkeep = awake()
+    upkeep.after_outage()
     upkeep.run_due(noon)
-    upkeep.run_due(noon + seconds(19))
     assert state_of(silent) == State.RUNNING
-    upkeep.run_due(noon + seconds(24))
+    time_passes(upkeep)
+    upkeep.run_due(noon + seconds(6))
     assert state_of(silent) == State.SCHEDULED
 
 

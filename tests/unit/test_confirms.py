@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from executions.dispatch import UNROUTABLE, _Confirms
+from executions.dispatch import NACKED, UNROUTABLE, _Confirms
 from executions.models import Execution
 
 
@@ -48,7 +48,7 @@ def test_a_nack_is_not_a_confirm(batch: _Confirms, executions: list[Execution]) 
     batch.acked(14, multiple=True)
     report = batch.report({})
     assert report.confirmed == executions[2:]
-    assert report.unknown == executions[:2]
+    assert (report.unknown, report.held) == ([], {NACKED: executions[:2]})
 
 
 def test_a_returned_message_is_unroutable_although_it_is_acked(batch: _Confirms, executions: list[Execution]) -> None:

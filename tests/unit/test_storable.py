@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from executions.storable import ERROR_CHARACTERS, storable_error, storable_result, storable_text
+from executions.storable import ERROR_CHARACTERS, in_a_line, storable_error, storable_result, storable_text
 
 KILOBYTE = 1024
 
@@ -179,3 +179,8 @@ def test_a_value_that_is_nested_too_deep_is_told_and_not_kept() -> None:
     for _ in range(900):
         value = [value]
     assert storable_result(value, limit_bytes=10_000) == {"too_deep": "nested more than 100 levels"}
+
+
+def test_a_log_line_has_no_values_of_a_row_that_the_database_refused() -> None:
+    error = ValueError('null value in column "key"\nDETAIL:  Failing row contains (7, {"password": "hunter2"}).')
+    assert in_a_line(error) == 'ValueError: null value in column "key"'
