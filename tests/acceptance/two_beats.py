@@ -20,6 +20,8 @@ from tests.proxy import Proxy
 from tests.waiting import wait_until
 
 PULSES = 6
+DATABASE_AWAY = "the database is away: nothing is planned until it answers"
+DATABASE_BACK = "ticks go on: the trouble is over"
 _SHARDS = 64
 # One-offs are far away: a test lets them fire by an UPDATE of its own.
 _SET_UP = f"""
@@ -59,6 +61,12 @@ class OneBeat:
     def said(self) -> list[str]:
         """The events since the test began, in its log's words and without times and fields."""
         return [line[17:].split("  ")[0] for line in self.log().splitlines() if line[9:16] in ("INFO   ", "WARNING")]
+
+    def is_in_trouble(self) -> bool:
+        """Whether it told of a database that is away, and not yet that this is over."""
+        output = self.process.output()
+        ended = output.count(f"{DATABASE_BACK}  after='{DATABASE_AWAY}")
+        return output.count(DATABASE_AWAY) - ended > ended
 
     def forget(self) -> None:
         self._read = len(self.process.output())
@@ -157,12 +165,17 @@ class TwoBeats:
     # ── What the test waits for ──────────────────────────────────────────────────────────────────────────────────
 
     def calm(self) -> None:
-        """Both reach everything, and share the shards between them."""
+        """Both reach everything, and share the shards between them, by what they say from now on."""
         for beat in self.beats:
             assert beat.process.is_running(), beat.process.output()[-3000:]
             beat.mend()
-        facts = "SELECT count(*), sum(shards) FROM onbeat_beat WHERE NOT (is_broker_away OR is_redis_away)"
+        now = self.rows("SELECT clock_timestamp()")[0][0]
+        facts = (
+            "SELECT count(*), sum(shards) FROM onbeat_beat WHERE NOT (is_broker_away OR is_redis_away) "
+            f"AND ticked_at > '{now.isoformat()}'"
+        )
         wait_until(lambda: self.rows(facts) == [(2, _SHARDS)], what="both beats are well and share the work")
+        wait_until(lambda: not any(beat.is_in_trouble() for beat in self.beats), what="both say that all is well")
 
     def pass_seconds(self, count: int) -> None:
         until = self.second() + count
