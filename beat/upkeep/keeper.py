@@ -61,12 +61,20 @@ class Upkeep:
             duty.run(now)
             self._errors.pop(duty.name, None)
         except Exception as error:
-            if isinstance(error, OperationalError | InterfaceError) and not connection.is_usable():
-                raise  # the database is away: all of them wait
+            if _is_outage(error):
+                raise  # all of them wait
             said = in_a_line(error)
             if self._errors.get(duty.name) != said:
                 events.warn("a duty of the upkeep failed; it is tried again", duty=duty.name, error=said)
             self._errors[duty.name] = said
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether the connection is gone. A statement that was too slow, or gave way to another, has a code of its own."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    code: str | None = getattr(error.__cause__, "sqlstate", "")
+    return code is None or code.startswith(("08", "57P"))
 
 
 class UpkeepThread:
