@@ -66,6 +66,7 @@ def test_without_redis_the_beats_go_on_by_the_database_and_say_so_once(both: Two
         wait_until(lambda: both.count(renewed) == 2, what="both say in the database that they live")
         wait_until(lambda: sum(both.registry("shards")) == 64, what="they share the shards by the registry")
         assert min(both.registry("shards")) > 0
+        wait_until(lambda: both.registry("is_redis_away") == [True, True], what="the registry tells it")
         assert health(both)["redis"] == {
             "ok": False,
             "says": "2 of 2 beats cannot reach Redis: beats work without leases until it is back",
