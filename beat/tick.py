@@ -20,6 +20,7 @@ from beat.shards import ALL, Shards, within
 from executions import events, lifecycle
 from executions.dispatch import Publisher, Report
 from executions.models import Execution, ExecutionQuerySet
+from executions.outgoing import Outgoing
 
 # What its queue did not take is tried again after this long: somebody may be mending the queue at this very moment.
 _HELD_PAUSE = timedelta(seconds=5)
@@ -106,7 +107,7 @@ class Ticker:
         # Only who got something done goes on at once: one that is held up would spin.
         return _Published(count, oldest, denied, has_more=is_full and (count > 0 or bool(report.held)))
 
-    def _read_due(self, now: datetime, beyond: int) -> tuple[int, list[Execution]]:
+    def _read_due(self, now: datetime, beyond: int) -> tuple[int, list[Outgoing]]:
         """How many of what is due were found, up to a batch, and those of them that nobody holds.
 
         Those that an app holds are passed by: they would be published for nothing. First the ids alone: who is frozen
@@ -116,7 +117,7 @@ class Ticker:
         with transaction.atomic():
             rows = Execution.objects.with_ids(ids).due(now).select_for_update(skip_locked=True)
             free = list(rows.values_list("pk", flat=True))
-        return len(ids), list(Execution.objects.with_ids(free).due(now).by_urgency().to_publish())
+        return len(ids), Execution.objects.with_ids(free).due(now).by_urgency().to_publish()
 
     def _due_ids(self, now: datetime, beyond: int) -> list[uuid.UUID]:
         """Those of our shards, the most urgent first; if there is room, what others should have published."""

@@ -5,8 +5,9 @@ if the broker has taken responsibility for its message. A deadline that passed m
 done: the row stays SCHEDULED, it is published again, and the worker's claim drops the double.
 """
 
+import select
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,11 +17,12 @@ from django.conf import settings
 from kombu import Connection, Producer
 from kombu.exceptions import OperationalError
 
-from executions import messages, queues
-from executions.models import Execution
+from executions import frames, messages, queues
+from executions.outgoing import Outgoing
 
 CONNECT_SECONDS = 3
 _PROBE_SECONDS = 2
+_MESSAGES_PER_WRITE = 100
 BROKER_ERRORS = (OperationalError, amqp.AMQPError, OSError)
 UNROUTABLE = "no queue takes its message"
 NACKED = "the broker took its message and gave it back: its queue is full, or broken"
@@ -31,9 +33,9 @@ BLOCKED = "the broker takes no messages: it is short of memory or disk"
 class Report:
     """What the broker said about one batch."""
 
-    confirmed: list[Execution] = field(default_factory=list)
-    unknown: list[Execution] = field(default_factory=list)
-    held: dict[str, list[Execution]] = field(default_factory=dict)  # by reason: their queue does not take them
+    confirmed: list[Outgoing] = field(default_factory=list)
+    unknown: list[Outgoing] = field(default_factory=list)
+    held: dict[str, list[Outgoing]] = field(default_factory=dict)  # by reason: their queue does not take them
     error: str = ""
 
     def and_then(self, following: "Report") -> "Report":
@@ -56,7 +58,7 @@ class Publisher:
         self._delivery_tag = 0
         self._is_in_doubt = False
 
-    def publish(self, executions: Sequence[Execution]) -> Report:
+    def publish(self, executions: Sequence[Outgoing]) -> Report:
         """Publish all, then wait once for all confirms. After a failure one goes ahead, and the others if it arrives.
 
         A broker that takes messages and confirms none would otherwise get the whole batch again at each try.
@@ -83,16 +85,15 @@ class Publisher:
     def _probe(self) -> None:
         channel = self._channel
         queue = channel.queue_declare(exclusive=True, auto_delete=True).queue
-        probe = _Confirms([])
-        channel.events["basic_ack"] = {probe.acked}
+        acked: list[int] = []
+        channel.events["basic_ack"] = {lambda tag, _multiple: acked.append(tag)}
         self._delivery_tag += 1
-        probe.sent(self._delivery_tag, Execution())
         channel.basic_publish(amqp.Message(b""), routing_key=queue)
-        self._wait_for(probe, _PROBE_SECONDS)
+        self._listen_until(lambda: bool(acked), seconds=_PROBE_SECONDS)
         channel.queue_delete(queue)
 
-    def _publish(self, executions: Sequence[Execution], *, patience_seconds: float) -> Report:
-        held: dict[str, list[Execution]] = {}
+    def _publish(self, executions: Sequence[Outgoing], *, patience_seconds: float) -> Report:
+        held: dict[str, list[Outgoing]] = {}
         batch = _Confirms(executions)
         try:
             self._open()
@@ -193,25 +194,40 @@ class Publisher:
             channel.events[name] = {callback}
         channel.events["basic_return"] = {batch.returned}
         exchange = queues.exchange().name
-        for execution in batch.executions:
-            message = messages.of_execution(execution)
-            self._delivery_tag += 1
-            batch.sent(self._delivery_tag, execution)
-            channel.basic_publish(
-                amqp.Message(message.body, application_headers=message.headers, **message.properties),
-                exchange=exchange,
-                routing_key=execution.queue,
-                mandatory=True,
-            )
-        self._wait_for(batch, patience_seconds)
+        for start in range(0, len(batch.executions), _MESSAGES_PER_WRITE):
+            together = batch.executions[start : start + _MESSAGES_PER_WRITE]
+            packed = b"".join(self._packed(execution, exchange) for execution in together)
+            for execution in together:
+                self._delivery_tag += 1
+                batch.sent(self._delivery_tag, execution)
+            channel.connection.transport.write(packed)
+            self._listen(patience_seconds)
+        self._listen_until(lambda: not batch.outstanding, seconds=patience_seconds)
 
-    def _wait_for(self, batch: "_Confirms", patience_seconds: float) -> None:
+    def _packed(self, execution: Outgoing, exchange: str) -> bytes:
+        return frames.of_message(
+            messages.of_execution(execution),
+            channel=self._channel.channel_id,
+            exchange=exchange,
+            routing_key=execution.queue,
+            frame_max=self._channel.connection.frame_max,
+        )
+
+    def _listen(self, seconds: float) -> None:
+        """Take what the broker has said until now. Who only talks may not be heard any more, nor hear of an alarm."""
+        connection = self._channel.connection
+        said = select.poll()
+        said.register(connection.sock, select.POLLIN)
+        while said.poll(0):
+            connection.blocking_read(timeout=seconds)  # one frame: the next may never come
+
+    def _listen_until(self, is_settled: Callable[[], bool], *, seconds: float) -> None:
         assert self._connection is not None
-        deadline = time.monotonic() + patience_seconds
-        while batch.outstanding:
+        deadline = time.monotonic() + seconds
+        while not is_settled():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                raise TimeoutError(f"the broker left {len(batch.outstanding)} messages unconfirmed")
+                raise TimeoutError("the broker left messages unconfirmed")
             self._connection.drain_events(timeout=remaining)
 
 
@@ -236,14 +252,14 @@ class _Confirms:
     returned message carries no tag; it is known by its message id, and it comes before its own ack.
     """
 
-    def __init__(self, executions: Sequence[Execution]) -> None:
+    def __init__(self, executions: Sequence[Outgoing]) -> None:
         self.executions = executions
-        self.outstanding: dict[int, Execution] = {}
-        self._confirmed: list[Execution] = []
-        self._nacked: list[Execution] = []
+        self.outstanding: dict[int, Outgoing] = {}
+        self._confirmed: list[Outgoing] = []
+        self._nacked: list[Outgoing] = []
         self._returned: set[str] = set()
 
-    def sent(self, tag: int, execution: Execution) -> None:
+    def sent(self, tag: int, execution: Outgoing) -> None:
         self.outstanding[tag] = execution
 
     def acked(self, delivery_tag: int, multiple: bool) -> None:
@@ -255,11 +271,11 @@ class _Confirms:
     def returned(self, _error: Exception, _exchange: str, _routing_key: str, message: Any) -> None:
         self._returned.add(message.properties["message_id"])
 
-    def _settle(self, delivery_tag: int, multiple: bool) -> list[Execution]:
+    def _settle(self, delivery_tag: int, multiple: bool) -> list[Outgoing]:
         tags = [tag for tag in self.outstanding if tag <= delivery_tag] if multiple else [delivery_tag]
         return [self.outstanding.pop(tag) for tag in tags if tag in self.outstanding]
 
-    def report(self, held: Mapping[str, list[Execution]], error: str = "") -> Report:
+    def report(self, held: Mapping[str, list[Outgoing]], error: str = "") -> Report:
         unroutable = [execution for execution in self._confirmed if str(execution.pk) in self._returned]
         settled = {execution.pk for execution in (*self._confirmed, *self._nacked)}
         refused = {UNROUTABLE: unroutable, NACKED: self._nacked}

@@ -15,24 +15,53 @@ from typing import Any
 
 from celery import current_app
 
-from executions.models import Execution
+from executions.outgoing import Outgoing
 
 EXECUTION_HEADER = "onbeat_execution"
 ATTEMPT_HEADER = "onbeat_attempt"
 FIRE_TIME_HEADER = "onbeat_fire_time"
 JOB_KEY_HEADER = "onbeat_job"
+_OWN = {"id", "root_id"}  # of what Celery writes, these differ from message to message
+CONTENT_TYPE, CONTENT_ENCODING = "application/json", "utf-8"
+DELIVERY_MODE = 2  # kept over a restart of the broker
 
 
 class Malformed(ValueError):
     """The headers name an execution and cannot be read."""
 
 
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What is the same in all messages of one task. There is one for each task."""
+
+    headers: dict[str, Any]
+    embed: str  # the third part of the body, as JSON
+
+
 @dataclass(frozen=True)
 class Message:
-    execution: Execution
+    """As Celery's protocol 2 has it. `task_id` is also its correlation and message id."""
+
+    task_id: str
+    priority: int
     body: bytes
-    headers: dict[str, Any]
-    properties: dict[str, Any]
+    frame: Frame
+    own_headers: dict[str, Any]
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        return {**self.frame.headers, **self.own_headers}
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        return {
+            "content_type": CONTENT_TYPE,
+            "content_encoding": CONTENT_ENCODING,
+            "delivery_mode": DELIVERY_MODE,
+            "priority": self.priority,
+            "correlation_id": self.task_id,
+            "message_id": self.task_id,
+        }
 
 
 @dataclass(frozen=True)
@@ -45,41 +74,27 @@ class Delivery:
     job_key: str
 
 
-def of_execution(execution: Execution) -> Message:
+def of_execution(execution: Outgoing) -> Message:
     task_id = str(execution.pk)
     frame = _frame(execution.task)
     return Message(
-        execution=execution,
-        body=json.dumps([execution.args, execution.kwargs, frame.embed]).encode(),
-        headers={
-            **frame.headers,
+        task_id=task_id,
+        priority=execution.priority,
+        body=f"[{execution.args}, {execution.kwargs}, {frame.embed}]".encode(),
+        frame=frame,
+        own_headers={
             "id": task_id,
             "root_id": task_id,
             EXECUTION_HEADER: task_id,
             ATTEMPT_HEADER: execution.attempt,
             FIRE_TIME_HEADER: execution.fire_time.isoformat(),
-            JOB_KEY_HEADER: execution.job.key,
-        },
-        properties={
-            **frame.properties,
-            "correlation_id": task_id,
-            "message_id": task_id,
-            "priority": execution.priority,
+            JOB_KEY_HEADER: execution.job_key,
         },
     )
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """What is the same in all messages of one task."""
-
-    headers: dict[str, Any]
-    properties: dict[str, Any]
-    embed: dict[str, Any]
-
-
 @lru_cache(maxsize=1000)
-def _frame(task: str) -> _Frame:
+def _frame(task: str) -> Frame:
     """As Celery makes it. What it leaves empty is left out: a worker takes both for the same, and each costs time."""
     message = current_app.amqp.as_task_v2(
         "",
@@ -88,16 +103,9 @@ def _frame(task: str) -> _Frame:
         argsrepr="…",  # arguments may hold secrets, and these are shown by every tool that listens
         kwargsrepr="…",
     )
-    return _Frame(
-        headers={name: value for name, value in message.headers.items() if value not in (None, {}, [None, None])},
-        properties={
-            **message.properties,
-            "delivery_mode": 2,
-            "content_type": "application/json",
-            "content_encoding": "utf-8",
-        },
-        embed=message.body[2],
-    )
+    headers = {name: value for name, value in message.headers.items() if value not in (None, {}, [None, None])}
+    shared = {name: value for name, value in headers.items() if name not in _OWN}
+    return Frame(shared, json.dumps(message.body[2]))
 
 
 def delivery(headers: Mapping[str, Any]) -> Delivery | None:

@@ -13,8 +13,10 @@ from datetime import datetime, timedelta
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Cast
 
 from executions.identity import earliest_id, fire_time_of, is_ours
+from executions.outgoing import Outgoing
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 
@@ -61,12 +63,13 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
     def by_urgency(self) -> "ExecutionQuerySet":
         return self.order_by("-priority", "available_at")
 
-    def to_publish(self) -> "ExecutionQuerySet":
-        """With what a message needs, and no more: results and errors may be long."""
-        return self.select_related("job").only(
-            *("job_id", "job__key", "fire_time", "trigger", "task", "args", "kwargs", "queue", "priority"),
-            *("available_at", "attempt", "is_waiting"),
+    def to_publish(self) -> list[Outgoing]:
+        """With what a message needs, and no more: results and errors may be long, and rows of a model are slow."""
+        stored = self.annotate(
+            args_text=Cast("args", models.TextField()), kwargs_text=Cast("kwargs", models.TextField())
         )
+        columns = {"job_key": "job__key", "args": "args_text", "kwargs": "kwargs_text"}
+        return [Outgoing._make(row) for row in stored.values_list(*(columns.get(n, n) for n in Outgoing._fields))]
 
     def queued_before(self, moment: datetime) -> "ExecutionQuerySet":
         return self.filter(state=State.QUEUED, queued_at__lt=moment)

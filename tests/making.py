@@ -1,7 +1,7 @@
 """Rows for tests, made through the product's own functions where there is one."""
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from beat.heartbeat import Progress
@@ -14,6 +14,7 @@ from executions import lifecycle
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.outcomes import Claim
+from executions.outgoing import Outgoing
 from executions.retry import RetryPolicy
 from executions.states import Trigger
 from jobs import definitions
@@ -45,6 +46,20 @@ def planned(job: Job, fire_time: datetime) -> Execution:
     execution = job.new_execution(fire_time, trigger=Trigger.SCHEDULE, now=fire_time)
     lifecycle.plan([execution])
     return Execution.objects.get(pk=execution.pk)
+
+
+def outgoing(*executions: Execution) -> list[Outgoing]:
+    """As a beat reads them from the outbox, in this order."""
+    read = {row.pk: row for row in Execution.objects.with_ids([row.pk for row in executions]).to_publish()}
+    return [read[execution.pk] for execution in executions]
+
+
+def an_outgoing(**more: Any) -> Outgoing:
+    """One that is stored nowhere."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    facts = {"pk": uuid.uuid4(), "attempt": 1, "job_id": 1, "job_key": "job", "trigger": Trigger.SCHEDULE}
+    facts |= {"fire_time": epoch, "available_at": epoch, "is_waiting": False, "queue": "default", "priority": 5}
+    return Outgoing(**{**facts, "task": "onbeat.echo", "args": "[]", "kwargs": "{}", **more})
 
 
 def claimed(execution: Execution, *, now: datetime, worker: str = "worker@here") -> Claim:

@@ -15,6 +15,7 @@ from executions.lifecycle.fires import with_partitions
 from executions.lifecycle.rows import change_free
 from executions.models import FROM_JOB, REASON_CHARACTERS, Execution, ExecutionQuerySet
 from executions.outcomes import Unplanned
+from executions.outgoing import Outgoing
 from executions.states import FIRE_TRIGGERS, State, Trigger
 from executions.storable import storable_text
 
@@ -50,13 +51,13 @@ def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:
     plan(executions)
 
 
-def mark_queued(executions: Iterable[Execution], *, now: datetime) -> int:
+def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime) -> int:
     """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed meanwhile stays as it is.
 
     `now` is when they were read as due. What is due later, or waits and did not then, was moved or held back meanwhile:
     its message is void.
     """
-    as_read: defaultdict[bool, list[Execution]] = defaultdict(list)
+    as_read: defaultdict[bool, list[Execution | Outgoing]] = defaultdict(list)
     for execution in executions:
         as_read[execution.is_waiting].append(execution)
     return sum(
@@ -71,7 +72,7 @@ def mark_queued(executions: Iterable[Execution], *, now: datetime) -> int:
     )
 
 
-def hold(executions: Iterable[Execution], *, reason: str, until: datetime) -> int:
+def hold(executions: Iterable[Execution | Outgoing], *, reason: str, until: datetime) -> int:
     """SCHEDULED or QUEUED → SCHEDULED at the same attempt: keep them back for a while, and let them say why."""
     return change_free(
         ((execution.pk, execution.attempt) for execution in executions),

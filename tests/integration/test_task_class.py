@@ -9,7 +9,7 @@ from celery import shared_task
 from executions.messages import of_execution
 from executions.models import Execution
 from executions.states import State
-from tests.making import a_job, planned
+from tests.making import a_job, outgoing, planned
 
 pytestmark = pytest.mark.django_db
 calls: list[Any] = []
@@ -34,7 +34,7 @@ def own_arguments(self: Any, *_args: int) -> list[int]:
 
 def deliver(execution: Execution) -> Any:
     """What a worker does with the execution's message."""
-    message = of_execution(execution)
+    message = of_execution(*outgoing(execution))
     return count_down.apply(
         args=execution.args, kwargs=execution.kwargs, task_id=str(execution.pk), headers=message.headers
     )

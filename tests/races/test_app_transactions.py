@@ -1,5 +1,6 @@
 """An app that keeps its transaction open: beats neither wait for it, nor flood the broker, nor forget the others."""
 
+import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -11,6 +12,7 @@ from beat.upkeep import rescue
 from executions import lifecycle
 from executions.dispatch import Publisher, Report
 from executions.models import Execution
+from executions.outgoing import Outgoing
 from executions.states import State
 from jobs import definitions, runs
 from jobs.models import Job, JobState, Schedule
@@ -25,10 +27,10 @@ class CountingPublisher(Publisher):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sent: list[Execution] = []
+        self.sent: list[uuid.UUID] = []
 
-    def publish(self, executions: Sequence[Execution]) -> Report:
-        self.sent += executions
+    def publish(self, executions: Sequence[Outgoing]) -> Report:
+        self.sent += [execution.pk for execution in executions]
         return Report(confirmed=list(executions))
 
 
@@ -55,7 +57,7 @@ def test_runs_that_an_app_holds_do_not_keep_others_from_being_published(noon: da
     with transaction.atomic():
         lifecycle.cancel([row.pk for row in held], reason="not wanted", now=noon)
         report = elsewhere(lambda: ticker.tick(noon + seconds(2)))
-    assert publisher.sent == [other]
+    assert publisher.sent == [other.pk]
     assert not report.has_more
     other.refresh_from_db()
     assert other.state == State.QUEUED
