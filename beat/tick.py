@@ -6,8 +6,8 @@ what is due, never on how many schedules are stored.
 
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -18,7 +18,8 @@ from beat.lease import Leases, execution_key
 from beat.planning import LEFT_LYING, Planner
 from beat.shards import ALL, Shards, within
 from executions import events, lifecycle
-from executions.dispatch import Publisher, Report
+from executions.confirms import Report
+from executions.dispatch import Publisher, Sent
 from executions.models import Execution, ExecutionQuerySet
 from executions.outgoing import Outgoing
 
@@ -80,52 +81,60 @@ class Ticker:
         return self.is_stopping() or time.monotonic() > deadline
 
     def _publish_due(self, now: datetime) -> "_Published":
+        """Batch after batch. While the broker takes one in, the next is read and sent."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         total = _Published()
-        while True:
-            total = total.and_then(self._publish_batch(now, beyond=total.denied))
-            if not total.has_more or self._must_end(deadline):
-                return total
+        batch: _Batch | None = self._send_batch(now)
+        while batch is not None:
+            may_follow = batch.is_full and not total.is_stuck and not self._must_end(deadline)
+            following = self._send_batch(now, beyond=total.denied + batch.denied, besides=batch) if may_follow else None
+            total = total.and_then(self._settle(batch, now))
+            batch = following
+        return total
 
-    def _publish_batch(self, now: datetime, *, beyond: int) -> "_Published":
-        """The next batch of what is due, beyond so many that others hold."""
+    def _send_batch(self, now: datetime, *, beyond: int = 0, besides: "_Batch | None" = None) -> "_Batch":
+        """The next of what is due: beyond so many that others hold, and besides those that are on their way."""
         self.progress.made()
-        found, due = self._read_due(now, beyond)
+        due, is_full = self._read_due(now, beyond, besides.ours if besides else [])
         taken = self.leases.take([execution_key(execution) for execution in due])
         ours = [execution for execution, is_ours in zip(due, taken, strict=True) if is_ours]
-        denied, is_full = found - len(ours), found == self.batch_size
-        if not ours:
+        self.progress.made()
+        sent = self.publisher.send(ours) if ours else None
+        return _Batch(ours, sent, denied=len(due) - len(ours), is_full=is_full)
+
+    def _settle(self, batch: "_Batch", now: datetime) -> "_Published":
+        if batch.sent is None:
             if self.is_broker_away and self.publisher.reaches():
                 self._say_how_the_broker_is("", waiting=0)
-            return _Published(denied=denied, has_more=is_full)
+            return _Published(denied=batch.denied, has_more=batch.is_full)
         self.progress.made()
-        report = self.publisher.publish(ours)
+        report = self.publisher.settle(batch.sent)
         self.progress.made()
         count = self._write_down(report, now)
-        self.leases.release([execution_key(execution) for execution in ours])
+        self.leases.release([execution_key(execution) for execution in batch.ours])
         oldest = min((row.available_at for row in report.confirmed), default=None)
         # Only who got something done goes on at once: one that is held up would spin.
-        return _Published(count, oldest, denied, has_more=is_full and (count > 0 or bool(report.held)))
+        is_stuck = count == 0 and not report.held
+        return _Published(count, oldest, batch.denied, has_more=batch.is_full and not is_stuck, is_stuck=is_stuck)
 
-    def _read_due(self, now: datetime, beyond: int) -> tuple[int, list[Outgoing]]:
-        """How many of what is due were found, up to a batch, and those of them that nobody holds.
+    def _read_due(self, now: datetime, beyond: int, besides: Sequence[Outgoing]) -> tuple[list[Outgoing], bool]:
+        """What is due, up to a batch; and whether it was a whole one, so that there may be more.
 
-        Those that an app holds are passed by: they would be published for nothing. First the ids alone: who is frozen
-        while it is sent a long answer keeps its locks.
+        What an app holds is passed by: it would be published for nothing. First the ids alone: who is frozen while it
+        is sent a long answer keeps its locks.
         """
-        ids = self._due_ids(now, beyond)
+        due = Execution.objects.due(now).exclude(pk__in=[execution.pk for execution in besides])
         with transaction.atomic():
-            rows = Execution.objects.with_ids(ids).due(now).select_for_update(skip_locked=True)
-            free = list(rows.values_list("pk", flat=True))
-        return len(ids), Execution.objects.with_ids(free).due(now).by_urgency().to_publish()
+            ids = self._due_ids(due.select_for_update(skip_locked=True), now, beyond)
+        return Execution.objects.with_ids(ids).due(now).by_urgency().to_publish(), len(ids) == self.batch_size
 
-    def _due_ids(self, now: datetime, beyond: int) -> list[uuid.UUID]:
+    def _due_ids(self, due: ExecutionQuerySet, now: datetime, beyond: int) -> list[uuid.UUID]:
         """Those of our shards, the most urgent first; if there is room, what others should have published."""
         ours = self.shards.publishing
-        due = Execution.objects.due(now).by_urgency().values_list("pk", flat=True)
-        ids = list(within(due, ours)[beyond : beyond + self.batch_size])
+        first = due.by_urgency().values_list("pk", flat=True)
+        ids = list(within(first, ours)[beyond : beyond + self.batch_size])
         if ours != ALL and not beyond and len(ids) < self.batch_size:
-            ids += within(due.filter(available_at__lt=now - LEFT_LYING), ALL - ours)[: self.batch_size - len(ids)]
+            ids += within(first.filter(available_at__lt=now - LEFT_LYING), ALL - ours)[: self.batch_size - len(ids)]
         return ids
 
     def _write_down(self, report: Report, now: datetime) -> int:
@@ -161,13 +170,25 @@ class Ticker:
 
 
 @dataclass(frozen=True)
+class _Batch:
+    """What was sent together."""
+
+    ours: list[Outgoing]
+    sent: Sent | None
+    denied: int  # due, and under the lease of another beat
+    is_full: bool
+
+
+@dataclass(frozen=True)
 class _Published:
     count: int = 0
     oldest: datetime | None = None
-    denied: int = 0  # due, and under the lease of another beat
+    denied: int = 0
     has_more: bool = False
+    is_stuck: bool = False
 
     def and_then(self, following: "_Published") -> "_Published":
         oldest = min(filter(None, [self.oldest, following.oldest]), default=None)
-        denied = self.denied + following.denied
-        return _Published(self.count + following.count, oldest, denied, following.has_more)
+        return replace(
+            following, count=self.count + following.count, oldest=oldest, denied=self.denied + following.denied
+        )

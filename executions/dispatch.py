@@ -1,13 +1,12 @@
 """Confirmed publishing.
 
-Owns the connection to the broker and the reading of its confirms. Invariant: an execution is reported as confirmed only
-if the broker has taken responsibility for its message. A deadline that passed means unknown, never failed and never
-done: the row stays SCHEDULED, it is published again, and the worker's claim drops the double.
+Owns the connection to the broker. Invariant: a deadline that passed means unknown, never failed and never done: the row
+stays SCHEDULED, it is published again, and the worker's claim drops the double.
 """
 
 import select
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,34 +17,24 @@ from kombu import Connection, Producer
 from kombu.exceptions import OperationalError
 
 from executions import frames, messages, queues
+from executions.confirms import UNROUTABLE, Confirms, Report
 from executions.outgoing import Outgoing
 
 CONNECT_SECONDS = 3
 _PROBE_SECONDS = 2
 _MESSAGES_PER_WRITE = 100
 BROKER_ERRORS = (OperationalError, amqp.AMQPError, OSError)
-UNROUTABLE = "no queue takes its message"
-NACKED = "the broker took its message and gave it back: its queue is full, or broken"
 BLOCKED = "the broker takes no messages: it is short of memory or disk"
 
 
-@dataclass
-class Report:
-    """What the broker said about one batch."""
+@dataclass(eq=False)
+class Sent:
+    """A batch on its way to the broker."""
 
-    confirmed: list[Outgoing] = field(default_factory=list)
-    unknown: list[Outgoing] = field(default_factory=list)
+    confirms: Confirms
     held: dict[str, list[Outgoing]] = field(default_factory=dict)  # by reason: their queue does not take them
-    error: str = ""
-
-    def and_then(self, following: "Report") -> "Report":
-        held = {reason: [*self.held.get(reason, []), *rows] for reason, rows in following.held.items()}
-        return Report(
-            [*self.confirmed, *following.confirmed],
-            [*self.unknown, *following.unknown],
-            {**self.held, **held},
-            following.error,
-        )
+    ahead: Report = field(default_factory=Report)  # of the one that went ahead of the others
+    error: str = ""  # the connection is gone, and with it all answers that are still to come
 
 
 class Publisher:
@@ -57,18 +46,30 @@ class Publisher:
         self._declared: set[str] = set()
         self._delivery_tag = 0
         self._is_in_doubt = False
+        self._unsettled: list[Sent] = []
 
     def publish(self, executions: Sequence[Outgoing]) -> Report:
-        """Publish all, then wait once for all confirms. After a failure one goes ahead, and the others if it arrives.
+        """Publish all, then wait once for all confirms."""
+        return self.settle(self.send(executions))
+
+    def send(self, executions: Sequence[Outgoing]) -> Sent:
+        """Publish all without waiting for the confirms. After a failure one goes ahead, the others if it arrives.
 
         A broker that takes messages and confirms none would otherwise get the whole batch again at each try.
         """
         if not self._is_in_doubt:
-            return self._publish(executions, patience_seconds=settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS)
-        probe = self._publish(executions[:1], patience_seconds=_PROBE_SECONDS)
+            return self._send(executions)
+        probe = self._settle(self._send(executions[:1]), patience_seconds=_PROBE_SECONDS)
         if self._is_in_doubt:
-            return replace(probe, unknown=list(executions))
-        return probe.and_then(self.publish(executions[1:]))
+            return Sent(Confirms([]), ahead=replace(probe, unknown=list(executions)), error=probe.error)
+        sent = self._send(executions[1:])
+        sent.ahead = probe
+        return sent
+
+    def settle(self, sent: Sent) -> Report:
+        """Wait for what the broker says about a batch. Batches are settled in the order in which they were sent."""
+        report = self._settle(sent, patience_seconds=settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS)
+        return sent.ahead.and_then(report)
 
     def reaches(self) -> bool:
         """Whether the broker answers again, and confirms: tried with a message to a queue that goes at once."""
@@ -76,45 +77,63 @@ class Publisher:
             self._open()
             if self._speaks_amqp():
                 self._probe()
-        except BROKER_ERRORS:
-            self.drop()
+        except BROKER_ERRORS as error:
+            self._fail(error)
             return False
         self._is_in_doubt = False
         return True
 
     def _probe(self) -> None:
-        channel = self._channel
-        queue = channel.queue_declare(exclusive=True, auto_delete=True).queue
+        assert self._connection is not None
+        channel: Any = self._connection.channel()
+        channel.confirm_select()
         acked: list[int] = []
         channel.events["basic_ack"] = {lambda tag, _multiple: acked.append(tag)}
-        self._delivery_tag += 1
+        queue = channel.queue_declare(exclusive=True, auto_delete=True).queue
         channel.basic_publish(amqp.Message(b""), routing_key=queue)
         self._listen_until(lambda: bool(acked), seconds=_PROBE_SECONDS)
         channel.queue_delete(queue)
+        channel.close()
 
-    def _publish(self, executions: Sequence[Outgoing], *, patience_seconds: float) -> Report:
-        held: dict[str, list[Outgoing]] = {}
-        batch = _Confirms(executions)
+    def _send(self, executions: Sequence[Outgoing]) -> Sent:
+        sent = Sent(Confirms(executions))
         try:
             self._open()
             refusals = self._declare({execution.queue for execution in executions})
             for name, reason in refusals.items():
-                held.setdefault(reason, []).extend(e for e in executions if e.queue == name)
-            batch = _Confirms([execution for execution in executions if execution.queue not in refusals])
+                sent.held.setdefault(reason, []).extend(e for e in executions if e.queue == name)
+            sent.confirms = Confirms([execution for execution in executions if execution.queue not in refusals])
+            self._unsettled.append(sent)
             if self._speaks_amqp():
-                self._publish_with_confirms(batch, patience_seconds)
+                self._write(sent.confirms)
             else:
-                self._publish_to_folder(batch)
+                self._write_to_folder(sent.confirms)
         except BROKER_ERRORS as error:
-            # The socket may be stuck, so nothing more is said on it: a polite goodbye can block as well.
-            self.drop()
-            self._is_in_doubt = True
-            return batch.report(held, error=f"{type(error).__name__}: {error}".removesuffix(": "))
-        report = batch.report(held)
-        self._is_in_doubt = False
+            sent.error = self._fail(error)
+        return sent
+
+    def _settle(self, sent: Sent, *, patience_seconds: float) -> Report:
+        if not sent.error:
+            try:
+                self._listen_until(lambda: not sent.confirms.outstanding, seconds=patience_seconds)
+                self._unsettled.remove(sent)
+                self._is_in_doubt = False
+            except BROKER_ERRORS as error:
+                sent.error = self._fail(error)
+        report = sent.confirms.report(sent.held, error=sent.error)
         # What was returned had no queue, though we once declared it: declare it anew next time.
         self._declared -= {execution.queue for execution in report.held.get(UNROUTABLE, [])}
         return report
+
+    def _fail(self, error: Exception) -> str:
+        """Leave the connection, and with it all confirms that are still to come; returns what happened, in words."""
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        for sent in self._unsettled:
+            sent.error = what
+        # The socket may be stuck, so nothing more is said on it: a polite goodbye can block as well.
+        self.drop()
+        self._is_in_doubt = True
+        return what
 
     def close(self) -> None:
         if self._connection is not None:
@@ -128,6 +147,7 @@ class Publisher:
         self._forget()
 
     def _forget(self) -> None:
+        self._unsettled = []
         self._connection = None
         self._channel = None
         self._declared = set()
@@ -155,14 +175,33 @@ class Publisher:
         self._delivery_tag = 0
         if self._speaks_amqp():
             self._channel.confirm_select()
+            self._channel.events["basic_ack"] = {self._on_ack}
+            self._channel.events["basic_nack"] = {self._on_nack}
+            self._channel.events["basic_return"] = {self._on_return}
+
+    def _on_ack(self, delivery_tag: int, multiple: bool) -> None:
+        for sent in self._unsettled:
+            sent.confirms.acked(delivery_tag, multiple)
+
+    def _on_nack(self, delivery_tag: int, multiple: bool) -> None:
+        for sent in self._unsettled:
+            sent.confirms.nacked(delivery_tag, multiple)
+
+    def _on_return(self, _error: Exception, _exchange: str, _routing_key: str, message: Any) -> None:
+        for sent in self._unsettled:
+            sent.confirms.returned(message.properties["message_id"])
 
     def _speaks_amqp(self) -> bool:
         return self._connection is not None and self._connection.transport.driver_type == "amqp"
 
     def _declare(self, names: Iterable[str]) -> dict[str, str]:
         """Make sure of the queues; returns those that cannot be had as we need them, with the reason."""
-        refusals = {}
-        for name in sorted(set(names) - self._declared):
+        refusals: dict[str, str] = {}
+        unknown = sorted(set(names) - self._declared)
+        if unknown and self._unsettled:
+            # A refusal costs the channel, and with it the confirms that are still to come.
+            self._listen_until(self._is_all_settled, seconds=settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS)
+        for name in unknown:
             try:
                 queues.dead_letter_queue().bind(self._channel).declare()
                 queues.work_queue(name).bind(self._channel).declare()
@@ -173,7 +212,10 @@ class Publisher:
                 self._open_channel()
         return refusals
 
-    def _publish_to_folder(self, batch: "_Confirms") -> None:
+    def _is_all_settled(self) -> bool:
+        return not any(sent.confirms.outstanding for sent in self._unsettled)
+
+    def _write_to_folder(self, batch: Confirms) -> None:
         """The folder broker returns when the message is on disk: that is its confirm."""
         producer = Producer(self._channel, exchange=queues.exchange())
         for number, execution in enumerate(batch.executions):
@@ -188,11 +230,7 @@ class Publisher:
             batch.sent(number, execution)
             batch.acked(number, multiple=False)
 
-    def _publish_with_confirms(self, batch: "_Confirms", patience_seconds: float) -> None:
-        channel = self._channel
-        for name, callback in (("basic_ack", batch.acked), ("basic_nack", batch.nacked)):
-            channel.events[name] = {callback}
-        channel.events["basic_return"] = {batch.returned}
+    def _write(self, batch: Confirms) -> None:
         exchange = queues.exchange().name
         for start in range(0, len(batch.executions), _MESSAGES_PER_WRITE):
             together = batch.executions[start : start + _MESSAGES_PER_WRITE]
@@ -200,9 +238,8 @@ class Publisher:
             for execution in together:
                 self._delivery_tag += 1
                 batch.sent(self._delivery_tag, execution)
-            channel.connection.transport.write(packed)
-            self._listen(patience_seconds)
-        self._listen_until(lambda: not batch.outstanding, seconds=patience_seconds)
+            self._channel.connection.transport.write(packed)
+            self._listen()
 
     def _packed(self, execution: Outgoing, exchange: str) -> bytes:
         return frames.of_message(
@@ -213,13 +250,14 @@ class Publisher:
             frame_max=self._channel.connection.frame_max,
         )
 
-    def _listen(self, seconds: float) -> None:
+    def _listen(self) -> None:
         """Take what the broker has said until now. Who only talks may not be heard any more, nor hear of an alarm."""
         connection = self._channel.connection
         said = select.poll()
         said.register(connection.sock, select.POLLIN)
         while said.poll(0):
-            connection.blocking_read(timeout=seconds)  # one frame: the next may never come
+            # One frame: the next may never come.
+            connection.blocking_read(timeout=settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS)
 
     def _listen_until(self, is_settled: Callable[[], bool], *, seconds: float) -> None:
         assert self._connection is not None
@@ -243,45 +281,3 @@ def _why_refused(name: str, error: amqp.ChannelError) -> str:
 def _give_up(_reason: str) -> None:
     """The broker says that it blocks those who publish. What is on its way may still arrive; no need to wait for it."""
     raise amqp.RecoverableConnectionError(BLOCKED)
-
-
-class _Confirms:
-    """The outstanding delivery tags of one batch.
-
-    Acks come out of order and may stand for many (`multiple`), so only the set of outstanding tags proves anything. A
-    returned message carries no tag; it is known by its message id, and it comes before its own ack.
-    """
-
-    def __init__(self, executions: Sequence[Outgoing]) -> None:
-        self.executions = executions
-        self.outstanding: dict[int, Outgoing] = {}
-        self._confirmed: list[Outgoing] = []
-        self._nacked: list[Outgoing] = []
-        self._returned: set[str] = set()
-
-    def sent(self, tag: int, execution: Outgoing) -> None:
-        self.outstanding[tag] = execution
-
-    def acked(self, delivery_tag: int, multiple: bool) -> None:
-        self._confirmed += self._settle(delivery_tag, multiple)
-
-    def nacked(self, delivery_tag: int, multiple: bool) -> None:
-        self._nacked += self._settle(delivery_tag, multiple)
-
-    def returned(self, _error: Exception, _exchange: str, _routing_key: str, message: Any) -> None:
-        self._returned.add(message.properties["message_id"])
-
-    def _settle(self, delivery_tag: int, multiple: bool) -> list[Outgoing]:
-        tags = [tag for tag in self.outstanding if tag <= delivery_tag] if multiple else [delivery_tag]
-        return [self.outstanding.pop(tag) for tag in tags if tag in self.outstanding]
-
-    def report(self, held: Mapping[str, list[Outgoing]], error: str = "") -> Report:
-        unroutable = [execution for execution in self._confirmed if str(execution.pk) in self._returned]
-        settled = {execution.pk for execution in (*self._confirmed, *self._nacked)}
-        refused = {UNROUTABLE: unroutable, NACKED: self._nacked}
-        return Report(
-            confirmed=[execution for execution in self._confirmed if str(execution.pk) not in self._returned],
-            unknown=[execution for execution in self.executions if execution.pk not in settled],
-            held={**held, **{reason: rows for reason, rows in refused.items() if rows}},
-            error=error,
-        )

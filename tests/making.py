@@ -1,6 +1,7 @@
 """Rows for tests, made through the product's own functions where there is one."""
 
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,8 @@ from beat.redis_link import RedisLink
 from beat.shards import Shards
 from beat.tick import Ticker
 from executions import lifecycle
-from executions.dispatch import Publisher
+from executions.confirms import Confirms, Report
+from executions.dispatch import Publisher, Sent
 from executions.models import Execution
 from executions.outcomes import Claim
 from executions.outgoing import Outgoing
@@ -86,6 +88,19 @@ def no_leases(name: str = "me") -> Leases:
 
 def a_planner(name: str = "me", *, batch_size: int = 100) -> Planner:
     return Planner(no_leases(name), look_ahead=seconds(5), batch_size=batch_size)
+
+
+class AnsweringPublisher(Publisher):
+    """Answers by itself, for a test in which the broker is not what is tried."""
+
+    def answer(self, executions: Sequence[Outgoing]) -> Report:
+        return Report(confirmed=list(executions))
+
+    def send(self, executions: Sequence[Outgoing]) -> Sent:
+        return Sent(Confirms([]), ahead=self.answer(executions))
+
+    def settle(self, sent: Sent) -> Report:
+        return sent.ahead
 
 
 def a_ticker(publisher: Publisher, *, batch_size: int = 100) -> Ticker:

@@ -10,7 +10,8 @@ from celery import current_app
 from pytest_django import Settings
 
 from executions import queues
-from executions.dispatch import UNROUTABLE, Publisher, Report
+from executions.confirms import UNROUTABLE
+from executions.dispatch import Publisher, Sent
 from executions.messages import delivery
 from executions.outgoing import Outgoing
 from tests.integration.conftest import Queues
@@ -80,13 +81,13 @@ def test_a_connection_cut_behind_our_back_is_made_anew(noon: datetime, publisher
 def sizes(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many messages went out at each go."""
     gone: list[int] = []
-    publish = publisher._publish
+    send = publisher._send
 
-    def count(executions: Sequence[Outgoing], *, patience_seconds: float) -> Report:
+    def count(executions: Sequence[Outgoing]) -> Sent:
         gone.append(len(executions))
-        return publish(executions, patience_seconds=patience_seconds)
+        return send(executions)
 
-    monkeypatch.setattr(publisher, "_publish", count)
+    monkeypatch.setattr(publisher, "_send", count)
     return gone
 
 
@@ -166,6 +167,44 @@ def test_a_queue_with_other_arguments_holds_its_own_executions_and_no_others(
     assert report.error == ""
     assert publisher.publish([strange]).confirmed == [strange]  # once the stranger's queue is gone
     broker.delete("strange")
+
+
+def test_two_batches_may_be_on_their_way_at_once(noon: datetime, publisher: Publisher, broker: Queues) -> None:
+    batch = fires(6, noon)
+    first, second = publisher.send(batch[:4]), publisher.send(batch[4:])
+    assert {row.pk for row in publisher.settle(first).confirmed} == {row.pk for row in batch[:4]}
+    assert {row.pk for row in publisher.settle(second).confirmed} == {row.pk for row in batch[4:]}
+    assert len(broker.take_all()) == 6
+
+
+@pytest.mark.full
+def test_when_the_connection_breaks_all_batches_on_their_way_are_unknown(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    first, second = fires(2, noon)
+    publisher.publish([first])
+    one, other = publisher.send([first]), publisher.send([second])
+    publisher._connection.connection.transport.sock.close()  # type: ignore[union-attr]
+    for sent, row in ((one, first), (other, second)):
+        report = publisher.settle(sent)
+        assert (report.confirmed, report.unknown) == ([], [row])
+        assert report.error
+    assert publisher.publish([second]).confirmed == [second]
+
+
+@pytest.mark.full
+def test_a_queue_that_is_refused_costs_no_confirm_of_the_batch_before(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    (strange,) = outgoing(planned(a_job(now=noon, queue="strange"), noon))
+    ordinary = fires(3, noon)
+    broker.channel.queue_declare(queues.work_queue("strange").name, durable=True, auto_delete=False)
+    try:
+        one, other = publisher.send(ordinary), publisher.send([strange])
+        assert publisher.settle(one).confirmed == ordinary
+        assert list(publisher.settle(other).held.values()) == [[strange]]
+    finally:
+        broker.delete("strange")
 
 
 @pytest.mark.embedded

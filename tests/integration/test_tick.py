@@ -11,12 +11,14 @@ from beat.lease import Leases, execution_key
 from beat.members import Members
 from beat.redis_link import RedisLink
 from beat.shards import ALL, COUNT, Shards
-from executions.dispatch import NACKED, Publisher, Report
+from executions.confirms import NACKED, Report
+from executions.dispatch import Publisher
 from executions.models import Execution
+from executions.outgoing import Outgoing
 from executions.states import State
 from jobs.recurrence import Once
 from tests.integration.conftest import Queues
-from tests.making import a_job, a_ticker, every_minute, planned, seconds
+from tests.making import AnsweringPublisher, a_job, a_ticker, every_minute, planned, seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -85,11 +87,12 @@ def test_in_a_burst_the_most_urgent_of_all_are_published_first(
     for priority in (0, 9, 5, 7, 3):
         a_job(now=noon, priority=priority, schedule=every_minute(noon))
     sent: list[int] = []
-    publish = publisher.publish
-    monkeypatch.setattr(publisher, "publish", lambda rows: sent.extend(row.priority for row in rows) or publish(rows))
+    send = publisher.send
+    monkeypatch.setattr(publisher, "send", lambda rows: sent.extend(row.priority for row in rows) or send(rows))
     report = a_ticker(publisher, batch_size=2).tick(noon + seconds(60))
     assert sent == [9, 7, 5, 3, 0]
     assert (report.planned, report.published, report.has_more) == (5, 5, False)
+    assert len(broker.take_all()) == 5  # none was read again while it was on its way
 
 
 def test_a_one_off_is_not_sent_again_by_a_beat_that_starts_right_after(
@@ -190,10 +193,10 @@ def test_what_other_beats_should_have_published_is_published_when_it_is_overdue(
     assert one.tick(noon + seconds(4)).published == 1
 
 
-class Refusing(Publisher):
+class Refusing(AnsweringPublisher):
     """Of one queue it takes nothing, as a broker does whose queue is full."""
 
-    def publish(self, executions: Sequence[Execution]) -> Report:
+    def answer(self, executions: Sequence[Outgoing]) -> Report:
         full = [row for row in executions if row.queue == "full"]
         return Report(confirmed=[row for row in executions if row not in full], held={NACKED: full} if full else {})
 

@@ -10,28 +10,28 @@ from django.db import transaction
 from beat.tick import Ticker
 from beat.upkeep import rescue
 from executions import lifecycle
-from executions.dispatch import Publisher, Report
+from executions.confirms import Report
 from executions.models import Execution
 from executions.outgoing import Outgoing
 from executions.states import State
 from jobs import definitions, runs
 from jobs.models import Job, JobState, Schedule
-from tests.making import a_job, a_ticker, asked_for, claimed, every_minute, seconds
+from tests.making import AnsweringPublisher, a_job, a_ticker, asked_for, claimed, every_minute, seconds
 from tests.races.connections import elsewhere
 
 pytestmark = [pytest.mark.full, pytest.mark.django_db(transaction=True)]
 
 
-class CountingPublisher(Publisher):
-    """Confirms everything at once and keeps count: the broker is not what is tried here."""
+class CountingPublisher(AnsweringPublisher):
+    """Confirms everything at once and keeps count."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[uuid.UUID] = []
 
-    def publish(self, executions: Sequence[Outgoing]) -> Report:
+    def answer(self, executions: Sequence[Outgoing]) -> Report:
         self.sent += [execution.pk for execution in executions]
-        return Report(confirmed=list(executions))
+        return super().answer(executions)
 
 
 def counting_ticker(*, batch_size: int) -> tuple[Ticker, CountingPublisher]:

@@ -17,6 +17,7 @@ MAY_IMPORT = {
 }
 PURE = ["executions/states.py", "executions/outcomes.py", "executions/retry.py", "executions/identity.py"]
 PURE += ["jobs/recurrence.py", "jobs/cron.py", "jobs/refusals.py", "jobs/dst.py", "jobs/misfires.py"]
+PURE += ["executions/outgoing.py", "executions/confirms.py"]
 PURE += ["jobs/wording.py", "jobs/day_wording.py", "jobs/series.py", "jobs/stretches.py"]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.
