@@ -4,7 +4,6 @@ Invariant: a schedule is advanced and the executions of exactly its passed fires
 only if the schedule still has the version that was read. However many beats plan the same fire, it gets one row.
 """
 
-import json
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from django.db import connection, transaction
 from beat import shards
 from beat.lease import Leases, fire_key
 from beat.shards import ALL
-from executions import events, lifecycle
+from executions import events, lifecycle, value_lists
 from executions.identity import milliseconds
 from executions.storable import in_a_line
 from jobs.misfires import FirePlan, Misfire, plan_fires
@@ -190,29 +189,16 @@ _ADVANCE = """
 UPDATE onbeat_schedule SET next_fire_at = planned.next_fire_at, fires_left = planned.fires_left, version = version + 1
 FROM {planned} WHERE onbeat_schedule.job_id = planned.job_id
 """
-_PLANNED_ON_POSTGRESQL = (
-    "unnest(%s::bigint[], %s::timestamptz[], %s::integer[]) AS planned (job_id, next_fire_at, fires_left)"
-)
-_PLANNED_ON_SQLITE = """(
-  SELECT json_extract(value, '$[0]') AS job_id, json_extract(value, '$[1]') AS next_fire_at,
-         json_extract(value, '$[2]') AS fires_left
-  FROM json_each(%s)
-) AS planned"""
+_PLANNED = {"job_id": "bigint", "next_fire_at": "timestamptz", "fires_left": "integer"}
 
 
 def _advance(plans: Sequence[Plan]) -> None:
-    rows = [(schedule.pk, plan.next_fire_at, _fires_left(schedule, plan)) for schedule, plan in plans]
-    if not rows:
+    if not plans:
         return
+    rows = [(schedule.pk, plan.next_fire_at, _fires_left(schedule, plan)) for schedule, plan in plans]
+    planned, parameters = value_lists.table("planned", _PLANNED, rows)
     with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute(
-                _ADVANCE.format(planned=_PLANNED_ON_POSTGRESQL), [list(column) for column in zip(*rows, strict=True)]
-            )
-            return
-        stored = connection.ops.adapt_datetimefield_value
-        text = json.dumps([(pk, stored(next_fire_at), left) for pk, next_fire_at, left in rows])
-        cursor.execute(_ADVANCE.format(planned=_PLANNED_ON_SQLITE), [text])
+        cursor.execute(_ADVANCE.format(planned=planned), parameters)
 
 
 def _fires_left(schedule: Schedule, plan: FirePlan) -> int | None:

@@ -4,7 +4,6 @@ What to run is copied from the job within the database, so that payloads do not 
 a fire that already has its row keeps that one.
 """
 
-import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -13,7 +12,7 @@ from typing import Any
 
 from django.db import IntegrityError, connection, transaction
 
-from executions import partitions
+from executions import partitions, value_lists
 from executions.fires import Fire, Stretch
 from executions.identity import new_execution_id
 from executions.models import FROM_JOB, REASON_CHARACTERS, Execution
@@ -80,14 +79,10 @@ def _insert(rows: Sequence[_Row], now: datetime) -> None:
     values = ", ".join(
         [*(f"given.{name}" for name in _GIVEN), *(f"onbeat_job.{name}" for name in FROM_JOB), *["%s"] * len(names)]
     )
-    given, given_parameters = _given_on_postgresql(rows) if _is_postgresql() else _given_on_sqlite(rows)
+    given, given_parameters = value_lists.table("given", _GIVEN, rows)
     parameters: list[Any] = [now if constant is _NOW else constant for constant in constants]
     with connection.cursor() as cursor:
         cursor.execute(_INSERT.format(columns=columns, values=values, given=given), [*parameters, *given_parameters])
-
-
-def _is_postgresql() -> bool:
-    return connection.vendor == "postgresql"
 
 
 _NOW = object()
@@ -100,20 +95,3 @@ def _the_same_in_all() -> tuple[list[str], list[object]]:
     defaults |= {"trigger": Trigger.SCHEDULE.value, "created_at": _NOW}
     others = [column for column in defaults if column not in {*_GIVEN, *FROM_JOB}]
     return others, [defaults[column] for column in others]
-
-
-def _given_on_postgresql(rows: Sequence[_Row]) -> tuple[str, list[Any]]:
-    arrays = ", ".join(f"%s::{kind}[]" for kind in _GIVEN.values())
-    return f"unnest({arrays}) AS given ({', '.join(_GIVEN)})", [list(column) for column in zip(*rows, strict=True)]
-
-
-def _given_on_sqlite(rows: Sequence[_Row]) -> tuple[str, list[Any]]:
-    columns = ", ".join(f"json_extract(value, '$[{number}]') AS {name}" for number, name in enumerate(_GIVEN))
-    return f"(SELECT {columns} FROM json_each(%s)) AS given", [json.dumps([list(map(_stored, row)) for row in rows])]
-
-
-def _stored(value: object) -> object:
-    """As SQLite keeps it."""
-    if isinstance(value, uuid.UUID):
-        return value.hex
-    return connection.ops.adapt_datetimefield_value(value) if isinstance(value, datetime) else value
