@@ -6,6 +6,7 @@ A beat whose tick hangs, or who cannot reach the broker, is no member: the other
 
 import threading
 import time
+from collections.abc import Callable
 
 from django.db import DatabaseError, InterfaceError, connection
 
@@ -34,10 +35,13 @@ class Progress:
 
 
 class Heartbeat:
-    def __init__(self, members: Members, shards: Shards, progress: Progress) -> None:
+    def __init__(
+        self, members: Members, shards: Shards, progress: Progress, *, on_new_shards: Callable[[], None]
+    ) -> None:
         self._members = members
         self._shards = shards
         self._progress = progress
+        self._on_new_shards = on_new_shards
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self.is_fit = True  # said by the tick: it can do the whole of its work
@@ -82,6 +86,7 @@ class Heartbeat:
         if self._shards.share(members):
             count = len(self._shards.planning)
             events.emit("shards are shared anew", beats=len(members), ours=f"{count} of {COUNT}")
+            self._on_new_shards()
 
     def _step_back(self) -> None:
         if self._was_member:

@@ -50,6 +50,7 @@ class BeatProcess:
     def __init__(self) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._clock = Clock()
         self._poll = timedelta(seconds=settings.ONBEAT_BEAT_POLL_SECONDS)
         self._link = RedisLink(settings.REDIS_URL, prefix=settings.ONBEAT_EXECUTIONS_PREFIX)
@@ -58,7 +59,7 @@ class BeatProcess:
         self._progress = Progress(stuck_after_seconds=settings.ONBEAT_BEAT_STUCK_AFTER_SECONDS)
         self._shards = Shards(self.name, linger=lease_life)
         self._members = Members(self._link, beat=self.name)
-        self._heartbeat = Heartbeat(self._members, self._shards, self._progress)
+        self._heartbeat = Heartbeat(self._members, self._shards, self._progress, on_new_shards=self._wake.set)
         self._upkeep = UpkeepThread(Upkeep(leases))
         self._ticker = Ticker(
             planner=Planner(
@@ -85,13 +86,15 @@ class BeatProcess:
         leaver.daemon = True
         leaver.start()  # first: a signal comes in the middle of anything
         self._stop.set()
+        self._wake.set()
 
     def run(self) -> None:
         connection_created.connect(_end_idle_transactions)
         while not self._stop.is_set():
             pause = self._try_step()
             self._progress.rest()
-            self._stop.wait(pause.total_seconds())
+            self._wake.wait(pause.total_seconds())
+            self._wake.clear()
         self._leave()
 
     def _try_step(self) -> timedelta:

@@ -34,6 +34,12 @@ def measure_idle(options: argparse.Namespace) -> dict[str, Any]:
     return idle.measure(options.schedules, options.seconds)
 
 
+def measure_takeover(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import takeover
+
+    return takeover.measure(options.fires)
+
+
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m benchmarks")
     shared = argparse.ArgumentParser(add_help=False)
@@ -60,6 +66,11 @@ def parser() -> argparse.ArgumentParser:
     idle.add_argument("--schedules", type=positive, default=10_000, help="how many are stored (default 10000)")
     idle.add_argument("--seconds", type=positive, default=20, help="how long it is watched (default 20)")
     idle.set_defaults(measure=measure_idle)
+
+    what = "how long the fires of a beat wait that is killed in the middle of a burst"
+    takeover = names.add_parser("takeover", parents=[shared], help=what, description=what)
+    takeover.add_argument("--fires", type=positive, default=4000, help="how many are due at once (default 4000)")
+    takeover.set_defaults(measure=measure_takeover)
     return whole
 
 

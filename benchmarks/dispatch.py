@@ -57,7 +57,7 @@ def _time_our_beat(stage: Stage, fires: int) -> float:
     with step(print, "Starting a beat and letting it fire once"):
         beat = our_beat.start(stage)
         our_beat.store(["first"], is_active=True)
-        beat.wait_until(lambda: _queued() == 1, what="the first fire is queued")
+        beat.wait_until(lambda: our_beat.queued() == 1, what="the first fire is queued")
     with step(print, f"Firing {fires:,} at once"):
         started = _make_all_due(stage, beat)
         _wait_for_all(stage, beat, fires + 1)
@@ -71,10 +71,7 @@ def _make_all_due(stage: Stage, beat: Process) -> float:
     with psycopg.connect(stage.database_url) as door:
         _wait_for_end_of_tick(beat)  # the upkeep of a tick asks for the table as well
         door.execute("LOCK TABLE onbeat_schedule IN ACCESS EXCLUSIVE MODE")
-        door.execute(
-            "UPDATE onbeat_schedule SET is_active = true, next_fire_at = now(), version = version + 1 "
-            "WHERE NOT is_active"
-        )
+        door.execute(our_beat.MAKE_ALL_DUE)
         beat.wait_until(lambda: _is_at_the_door(stage), what="the beat asks for its schedules")
         started = time.monotonic()
         door.commit()
@@ -102,14 +99,7 @@ def _wait_for_all(stage: Stage, beat: Process, fires: int) -> None:
     beat.wait_until(
         lambda: stage.depth(our_beat.QUEUE) >= fires, what=f"the broker has {fires:,} messages", seconds=patience
     )
-    beat.wait_until(lambda: _queued() >= fires, what=f"{fires:,} executions are queued", seconds=patience)
-
-
-def _queued() -> int:
-    from executions.models import Execution
-    from executions.states import State
-
-    return Execution.objects.filter(state=State.QUEUED).count()
+    beat.wait_until(lambda: our_beat.queued() >= fires, what=f"{fires:,} executions are queued", seconds=patience)
 
 
 def _see_that_each_fired_once(stage: Stage, fires: int) -> None:

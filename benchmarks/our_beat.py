@@ -44,7 +44,6 @@ def store(keys: Sequence[str], *, is_active: bool, hours_ahead: int = 0) -> None
     now = database_now()
     fire = now + timedelta(hours=hours_ahead)
     second = fire + timedelta(hours=12)  # far from now, so that no schedule fires twice
-    # Only until the column is gone: it changes nothing for a single beat.
     jobs = Job.objects.bulk_create(
         (Job(key=key, task="onbeat.echo", created_at=now, changed_at=now) for key in keys), batch_size=5000
     )
@@ -66,10 +65,31 @@ def store(keys: Sequence[str], *, is_active: bool, hours_ahead: int = 0) -> None
         cursor.execute("VACUUM ANALYZE")  # as a database is that has had its schedules for a while
 
 
-def start(stage: Stage) -> Process:
-    """A beat that has ticked."""
+def start(stage: Stage, name: str = "beat") -> Process:
+    """A beat that has signed on."""
     from beat.models import Beat
 
-    beat = stage.start("beat", [sys.executable, "manage.py", "run_beat"])
-    beat.wait_until(Beat.objects.exists, what="the beat has ticked")
+    beat = stage.start(name, [sys.executable, "manage.py", "run_beat"])
+    beat.wait_until(lambda: Beat.objects.filter(pid=beat.pid).exists(), what="the beat has signed on")
     return beat
+
+
+def queued() -> int:
+    from executions.models import Execution
+    from executions.states import State
+
+    return Execution.objects.filter(state=State.QUEUED).count()
+
+
+def do_two_share() -> bool:
+    """Whether two beats have told in the registry that they share all shards."""
+    from beat.models import Beat
+    from beat.shards import COUNT
+
+    shards = list(Beat.objects.values_list("shards", flat=True))
+    return len(shards) == 2 and sum(shards) == COUNT and 0 not in shards
+
+
+MAKE_ALL_DUE = (
+    "UPDATE onbeat_schedule SET is_active = true, next_fire_at = now(), version = version + 1 WHERE NOT is_active"
+)

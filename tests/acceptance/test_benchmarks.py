@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import amqp
 import psycopg
@@ -21,14 +22,27 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.full
 
 
-def test_a_real_beat_is_measured_from_the_moment_it_may_begin() -> None:
-    command = [sys.executable, "-m", "benchmarks", "dispatch", "--fires", "20", "--peer-fires", "0", "--json"]
+def measured(*words: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks", *words, "--json"]
     environment = {**os.environ, "ONBEAT_BEAT_POLL_SECONDS": "0.1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout)
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def test_a_real_beat_is_measured_from_the_moment_it_may_begin() -> None:
+    figures = measured("dispatch", "--fires", "20", "--peer-fires", "0")
     assert (figures["fires"], figures["redis"]) == (20, True)
     assert figures["fires_per_s"] > 0
+
+
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="kills a beat in a long burst: see `make test-long`")
+def test_a_takeover_is_measured_from_the_kill() -> None:
+    figures = measured("takeover")
+    assert (figures["fires"], figures["redis"]) == (4000, True)
+    assert figures["left_when_killed"] > 0
+    assert figures["takeover_s"] > 0
 
 
 def test_what_a_benchmark_made_is_gone_when_somebody_interrupts_it() -> None:

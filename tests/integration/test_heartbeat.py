@@ -26,7 +26,11 @@ class Beating:
         self.members = Members(RedisLink("", prefix=""), beat="me")
         self.shards = Shards("me", linger=seconds(10))
         self.progress = Progress(stuck_after_seconds=stuck_after_seconds)
-        self.heartbeat = Heartbeat(self.members, self.shards, self.progress)
+        self.woken = 0
+        self.heartbeat = Heartbeat(self.members, self.shards, self.progress, on_new_shards=self._wake)
+
+    def _wake(self) -> None:
+        self.woken += 1
 
     def beat(self) -> None:
         self.heartbeat._beat()
@@ -60,6 +64,16 @@ def test_a_beat_that_is_fit_says_that_it_lives_and_shares_with_the_others(said: 
     one.beat()
     assert one.shards.planning == share_of("me", {"me", "other"})
     assert said.messages == [f"shards are shared anew  beats=2 ours='{len(one.shards.planning)} of 64'"]
+
+
+def test_a_beat_that_gets_other_shards_is_woken_to_look_after_them() -> None:
+    one = Beating()
+    one.beat()
+    assert one.woken == 0
+    another_lives()
+    for _ in range(2):
+        one.beat()
+    assert one.woken == 1
 
 
 def test_a_beat_whose_tick_hangs_steps_back_and_says_so_once(said: pytest.LogCaptureFixture) -> None:
