@@ -109,7 +109,8 @@ class Pulses:
         return self.rows(
             "SELECT key, extract(epoch FROM fire_time)::bigint, e.state, e.id::text "
             "FROM onbeat_execution e JOIN onbeat_job j ON j.id = job_id "
-            f"WHERE fire_time >= to_timestamp({since}) AND fire_time < to_timestamp({until}) AND key LIKE 'pulse-%'"
+            f"WHERE fire_time >= to_timestamp({since}) AND fire_time < to_timestamp({until}) "
+            "AND trigger = 'SCHEDULE' AND key LIKE 'pulse-%'"
         )
 
     def messages(self) -> list[Any]:
@@ -152,8 +153,8 @@ class Pulses:
 
         wait_until(is_so, what=f"beats {sorted(pids)} are well and share the work")
 
-    def pass_seconds(self, count: int) -> None:
-        until = self.second() + count
+    def pass_seconds(self, count: int, *, since: int | None = None) -> None:
+        until = (self.second() if since is None else since) + count
         wait_until(lambda: self.second() >= until, what=f"{count} seconds have passed")
 
     def are_published(self, *, until: int) -> None:
@@ -177,7 +178,10 @@ class Pulses:
         rows = self.fires(since, until)
         found = Counter((key, second) for key, second, _, _ in rows)
         missing, unexpected = expected - found, found - expected
-        assert (missing, unexpected) == (Counter(), Counter())
-        assert {state for _, _, state, _ in rows} <= {*states}
+        assert not missing, f"missing: {missing}"
+        assert not unexpected, f"too many: {unexpected}"
+        others = [row for row in rows if row[2] not in states]
+        assert not others, f"in other states: {others}"
         sent = self.sent()
-        assert [row for row in rows if row[3] not in sent] == []
+        unsent = [row for row in rows if row[3] not in sent]
+        assert not unsent, f"without a message: {unsent}"

@@ -12,7 +12,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from tests.acceptance.two_beats import DATABASE_AWAY, DATABASE_BACK, TwoBeats
+from tests.acceptance.two_beats import DATABASE_AWAY, DATABASE_BACK, HANGS, TwoBeats
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full
@@ -21,7 +21,6 @@ REDIS_AWAY = "Redis is away: beats go on without leases, the database decides"
 REDIS_BACK = "Redis is back: leases are taken again"
 BROKER_AWAY = "the broker is away: executions wait in the database"
 BROKER_BACK = "the broker is back: waiting executions are published"
-HANGS = "this beat's tick hangs: its shards go to the others"
 SHARED = "shards are shared anew"
 
 

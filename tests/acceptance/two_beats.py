@@ -11,6 +11,7 @@ from tests.waiting import wait_until
 PULSES = 6
 DATABASE_AWAY = "the database is away: nothing is planned until it answers"
 DATABASE_BACK = "ticks go on: the trouble is over"
+HANGS = "this beat's tick hangs: its shards go to the others"
 _ONE_OFFS = ("strange", "lost", "patient")
 # They are far away: a test lets them fire by an UPDATE of its own.
 _CREATE_ONE_OFFS = f"""
@@ -75,6 +76,11 @@ class TwoBeats(Pulses):
         lines = {name: self._stack.enter_context(Proxy(url)) for name, url in addresses.items()}
         process = self.platform.beat(name, **{variable: line.url for variable, line in lines.items()})
         return OneBeat(process, *lines.values())
+
+    def replace_the_dead(self) -> None:
+        for number, beat in enumerate(self.beats):
+            if not beat.process.is_running():
+                self.beats[number] = self._start(f"beat-{len(self.platform.processes) + 1}")
 
     # ── What the test looks at ───────────────────────────────────────────────────────────────────────────────────
 
