@@ -9,7 +9,7 @@ from django.db import connection
 from beat.planning import Planner
 from executions.models import Execution
 from executions.states import State
-from jobs.models import Job, Schedule
+from jobs.models import Job, JobState, Schedule
 from jobs.recurrence import Cron, Every
 from tests import rows
 from tests.making import a_job, a_planner, every_minute, seconds
@@ -49,6 +49,12 @@ def test_schedules_switched_off_in_bulk_fire_no_more_from_the_next_look_on(noon:
     Schedule.objects.filter(job__in=jobs[:2]).update(is_active=False)
     assert beat.plan_due(now=noon + minutes(2)).fires == 1
     assert [len(run_times(job)) for job in jobs] == [1, 1, 2]
+
+
+def test_the_state_of_a_job_set_alone_does_not_stop_its_schedule(noon: datetime, beat: Planner) -> None:
+    job = a_job(now=noon, schedule=every_minute(noon))
+    Job.objects.filter(pk=job.pk).update(state=JobState.PAUSED)
+    assert beat.plan_due(now=noon + minutes(1)).fires == 1
 
 
 @pytest.mark.parametrize(("misfire", "latest"), [("SKIP", 0), ("FIRE_ONCE", 1)])
@@ -92,6 +98,7 @@ def test_an_expression_and_its_next_fire_that_are_set_together_count_at_once(noo
     [
         ("expression", "15 * * * *", datetime(2026, 6, 15, 13, 15, tzinfo=UTC)),
         ("timezone", "Asia/Kathmandu", datetime(2026, 6, 15, 13, 15, tzinfo=UTC)),  # 45 minutes off the hour
+        ("start_at", datetime(2026, 6, 15, 14, 30, tzinfo=UTC), datetime(2026, 6, 15, 15, tzinfo=UTC)),
         ("end_at", datetime(2026, 6, 15, 13, 30, tzinfo=UTC), None),
     ],
 )
