@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, Q
 
 from beat.heartbeat import Progress
+from beat.held_queues import PAUSE, HeldQueues
 from beat.lease import Leases, execution_key
 from beat.planning import LEFT_LYING, Planner
 from beat.shards import ALL, Shards, within
@@ -23,9 +24,6 @@ from executions.dispatch import Publisher, Sent
 from executions.models import Execution, ExecutionQuerySet
 from executions.outgoing import Outgoing
 
-# What its queue did not take is tried again after this long: somebody may be mending the queue at this very moment.
-_HELD_PAUSE = timedelta(seconds=5)
-_SAY_AGAIN_SECONDS = 600.0
 _NEAR = timedelta(seconds=10)
 # For each half of a tick, if there is that much to do: first to plan, so that what is published next is the most
 # urgent of all that is due.
@@ -53,7 +51,7 @@ class Ticker:
     progress: Progress
     is_stopping: Callable[[], bool] = lambda: False
     is_broker_away: bool = False
-    _held_said_at: dict[str, float] = field(default_factory=dict)
+    held_queues: HeldQueues = field(default_factory=HeldQueues)
 
     def tick(self, now: datetime) -> TickReport:
         planned, has_more_to_plan = self._plan_due(now)
@@ -124,6 +122,7 @@ class Ticker:
         is sent a long answer keeps its locks.
         """
         due = Execution.objects.due(now).exclude(pk__in=[execution.pk for execution in besides])
+        due = due.exclude(queue__in=self.held_queues.closed(now))
         with transaction.atomic():
             ids = self._due_ids(due.select_for_update(skip_locked=True), now, beyond)
         return Execution.objects.with_ids(ids).due(now).by_urgency().to_publish(), len(ids) == self.batch_size
@@ -141,16 +140,11 @@ class Ticker:
         """Record what the broker said; returns how many are QUEUED now."""
         queued = lifecycle.mark_queued(report.confirmed, now=now)
         for reason, held in report.held.items():
-            lifecycle.hold(held, reason=reason, until=now + _HELD_PAUSE)
-            self._say_held(reason, count=len(held))
+            lifecycle.hold(held, reason=reason, until=now + PAUSE)
+        for queue, reason in self.held_queues.learn_from(report, now=now).items():
+            lifecycle.explain(Execution.objects.due(now).filter(queue=queue), reason=reason)
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
         return queued
-
-    def _say_held(self, reason: str, *, count: int) -> None:
-        said_at = self._held_said_at.get(reason)
-        if said_at is None or time.monotonic() - said_at > _SAY_AGAIN_SECONDS:
-            self._held_said_at[reason] = time.monotonic()
-            events.warn("executions are held back", reason=reason, count=count)
 
     def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
         if error and not self.is_broker_away:
@@ -162,10 +156,8 @@ class Ticker:
     def _first_available(self, now: datetime, rows: ExecutionQuerySet) -> datetime | None:
         """Of our shards, or of those that others left lying. What is far off is none of this tick's business."""
         near = rows.filter(available_at__lte=now + _NEAR)
-        moment: datetime | None = within(near, self.shards.publishing).aggregate(first=Min("available_at"))["first"]
-        if moment is None and self.shards.publishing != ALL:
-            lying = near.filter(available_at__lt=now - LEFT_LYING)
-            moment = within(lying, ALL - self.shards.publishing).aggregate(first=Min("available_at"))["first"]
+        found = within(near, self.shards.publishing, or_if=Q(available_at__lt=now - LEFT_LYING))
+        moment: datetime | None = found.aggregate(first=Min("available_at"))["first"]
         return moment
 
 

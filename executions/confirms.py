@@ -11,6 +11,7 @@ from itertools import takewhile
 from executions.outgoing import Outgoing
 
 UNROUTABLE = "no queue takes its message"
+UNCONFIRMED = "its queue has not confirmed the messages before"
 NACKED = "the broker took its message and gave it back: its queue is full, or broken"
 
 

@@ -8,7 +8,7 @@ from celery import current_app
 from kombu import Connection
 
 from executions import queues
-from executions.dispatch import BROKER_ERRORS, CONNECT_SECONDS
+from executions.broker_line import BROKER_ERRORS, CONNECT_SECONDS
 
 ANSWER_SECONDS = 3.0
 

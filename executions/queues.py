@@ -18,8 +18,12 @@ def prefix() -> str:
     return value
 
 
+def exchange_name() -> str:
+    return f"{prefix()}work"
+
+
 def exchange() -> Exchange:
-    return Exchange(f"{prefix()}work", type="direct", durable=True)
+    return Exchange(exchange_name(), type="direct", durable=True)
 
 
 def dead_letter_exchange() -> Exchange:

@@ -11,6 +11,7 @@ and every end wakes one waiter. A waiter also comes back by itself after a while
 from executions.lifecycle.before import (
     SETTLED,
     Split,
+    explain,
     hold,
     mark_queued,
     move,
@@ -32,6 +33,7 @@ __all__ = [
     "Split",
     "cancel",
     "claim",
+    "explain",
     "fail",
     "heartbeat",
     "hold",

@@ -22,6 +22,7 @@ from executions.storable import storable_text
 # What is due sooner than this may have been read by a beat already, and can no longer be moved.
 SETTLED = timedelta(seconds=1)
 _ROWS_PER_STATEMENT = 500
+_MOST_EXPLAINED = 5000
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,14 @@ def hold(executions: Iterable[Execution | Outgoing], *, reason: str, until: date
         reason=storable_text(reason, REASON_CHARACTERS),
         available_at=until,
     )
+
+
+def explain(rows: ExecutionQuerySet, *, reason: str) -> int:
+    """Let some of these rows that wait, and do not say why, say it. No state changes."""
+    silent = rows.filter(state=State.SCHEDULED, reason="")
+    with transaction.atomic():
+        free = silent.select_for_update(skip_locked=True).values_list("pk", flat=True)[:_MOST_EXPLAINED]
+        return silent.with_ids(list(free)).update(reason=storable_text(reason, REASON_CHARACTERS))
 
 
 def move(execution_id: uuid.UUID, *, to: datetime, now: datetime) -> bool:

@@ -10,7 +10,7 @@ from celery import current_app
 from pytest_django import Settings
 
 from executions import queues
-from executions.confirms import UNROUTABLE
+from executions.confirms import UNCONFIRMED, UNROUTABLE, Confirms
 from executions.dispatch import Publisher, Sent
 from executions.messages import delivery
 from executions.outgoing import Outgoing
@@ -72,7 +72,7 @@ def test_a_broker_that_is_away_leaves_everything_unknown(noon: datetime, publish
 def test_a_connection_cut_behind_our_back_is_made_anew(noon: datetime, publisher: Publisher, broker: Queues) -> None:
     first, second = fires(2, noon)
     publisher.publish([first])
-    publisher._connection.connection.transport.sock.close()  # type: ignore[union-attr]
+    publisher._line._channel.connection.sock.close()
     assert publisher.publish([second]).unknown == [second]
     assert publisher.publish([second]).confirmed == [second]
 
@@ -91,7 +91,7 @@ def sizes(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return gone
 
 
-def test_after_a_failure_one_message_goes_ahead_and_the_others_wait_for_its_confirm(
+def test_a_broker_that_was_away_gets_nothing_until_it_answers(
     noon: datetime, publisher: Publisher, broker: Queues, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = fires(5, noon)
@@ -101,13 +101,66 @@ def test_after_a_failure_one_message_goes_ahead_and_the_others_wait_for_its_conf
         again = publisher.publish(batch)
     assert (again.confirmed, again.unknown) == ([], batch)
     assert again.error
-    assert sizes == [5, 1]
+    assert sizes == [5]
+    assert publisher.publish(batch).confirmed == batch
+    assert sizes == [5, 5]
+
+
+@pytest.mark.full
+def test_after_a_failure_one_message_of_each_queue_goes_ahead_and_the_others_if_it_is_confirmed(
+    noon: datetime, publisher: Publisher, broker: Queues, sizes: list[int]
+) -> None:
+    batch = fires(5, noon)
+    publisher.publish(batch[:1])
+    sent = publisher.send(batch)
+    publisher._line._channel.connection.sock.close()
+    assert publisher.settle(sent).unknown == batch
     report = publisher.publish(batch)
-    assert [execution.pk for execution in report.confirmed] == [execution.pk for execution in batch]
-    assert (report.unknown, report.error) == ([], "")
-    assert sizes == [5, 1, 1, 4]
+    assert [row.pk for row in report.confirmed] == [row.pk for row in batch]
+    assert (report.unknown, report.held, report.error) == ([], {}, "")
+    assert sizes == [1, 5, 1, 4]
     publisher.publish(batch)
-    assert sizes == [5, 1, 1, 4, 5]  # in no doubt any more
+    assert sizes == [1, 5, 1, 4, 5]  # in no doubt any more
+
+
+@pytest.fixture
+def deaf(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Queues whose confirms do not arrive, as from one that hangs within a broker that is well."""
+    queues_: set[str] = set()
+    acked = Confirms.acked
+
+    def hear(self: Confirms, delivery_tag: int, multiple: bool) -> None:
+        lost = {tag: row for tag, row in self.outstanding.items() if row.queue in queues_}
+        acked(self, delivery_tag, multiple)
+        self._confirmed = [row for row in self._confirmed if row.queue not in queues_]
+        self.outstanding = {**lost, **self.outstanding}
+
+    monkeypatch.setattr(Confirms, "acked", hear)
+    return queues_
+
+
+@pytest.mark.full
+def test_a_queue_that_does_not_confirm_holds_up_its_own_executions_and_no_others(
+    noon: datetime, publisher: Publisher, broker: Queues, settings: Settings, deaf: set[str], sizes: list[int]
+) -> None:
+    settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS = 0.5
+    silent = outgoing(*(planned(a_job(now=noon, queue="silent"), noon) for _ in range(3)))
+    ordinary = fires(2, noon)
+    deaf.add("silent")
+    try:
+        for size in ([5], [1, 2]):  # the second time one goes ahead
+            sizes.clear()
+            report = publisher.publish([*silent, *ordinary])
+            assert (report.confirmed, report.unknown, report.error) == (ordinary, [], "")
+            assert list(report.held) == [UNCONFIRMED]
+            assert {row.pk for row in report.held[UNCONFIRMED]} == {row.pk for row in silent}
+            assert sizes == size
+        deaf.clear()
+        assert {row.pk for row in publisher.publish([*silent, *ordinary]).confirmed} == {
+            row.pk for row in (*silent, *ordinary)
+        }
+    finally:
+        broker.delete("silent")
 
 
 @pytest.mark.full
@@ -126,7 +179,7 @@ def test_a_broker_that_falls_silent_is_not_waited_for_without_end(
         monkeypatch.setitem(current_app.conf, "broker_write_url", line.url)
         assert publisher.publish([first]).confirmed == [first]
         if not is_declared:
-            publisher._declared.clear()
+            publisher._line._declared.clear()
         line.freeze()
         try:
             report = pool.submit(publisher.publish, [second, third]).result(timeout=15)
@@ -169,6 +222,47 @@ def test_a_queue_with_other_arguments_holds_its_own_executions_and_no_others(
     broker.delete("strange")
 
 
+@pytest.mark.full
+def test_a_queue_that_is_refused_again_and_again_costs_no_more_channels(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    (strange,) = outgoing(planned(a_job(now=noon, queue="strange"), noon))
+    (ordinary,) = fires(1, noon)
+    publisher.publish([ordinary])
+    channels = publisher._line._channel.connection.channels
+    broker.channel.queue_declare(queues.work_queue("strange").name, durable=True, auto_delete=False)
+    try:
+        before = len(channels)
+        for _ in range(3):
+            assert publisher.publish([strange, ordinary]).confirmed == [ordinary]
+        assert len(channels) == before
+    finally:
+        broker.delete("strange")
+
+
+@pytest.mark.full
+def test_a_dead_letter_queue_with_other_arguments_is_told_by_its_name_and_holds_up_nobody(
+    noon: datetime, publisher: Publisher, broker: Queues, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = queues.dead_letter_queue().name
+    broker.channel.queue_declare(name, durable=True, auto_delete=False, arguments={"x-max-length": 5})
+    (execution,) = fires(1, noon)
+    for _ in range(2):
+        assert publisher.publish([execution]).confirmed == [execution]
+        publisher.close()
+    (said,) = [record.message for record in caplog.records]
+    assert f"the queue '{name}' exists with other arguments; delete it" in said
+
+
+@pytest.mark.full
+def test_an_exchange_of_another_type_is_told_by_its_name(noon: datetime, publisher: Publisher, broker: Queues) -> None:
+    name = queues.exchange().name
+    broker.channel.exchange_declare(name, "topic", durable=True, auto_delete=False)
+    (execution,) = fires(1, noon)
+    (reason,) = publisher.publish([execution]).held
+    assert reason.startswith(f"the exchange '{name}' exists with other arguments; delete it")
+
+
 def test_two_batches_may_be_on_their_way_at_once(noon: datetime, publisher: Publisher, broker: Queues) -> None:
     batch = fires(6, noon)
     first, second = publisher.send(batch[:4]), publisher.send(batch[4:])
@@ -184,7 +278,7 @@ def test_when_the_connection_breaks_all_batches_on_their_way_are_unknown(
     first, second = fires(2, noon)
     publisher.publish([first])
     one, other = publisher.send([first]), publisher.send([second])
-    publisher._connection.connection.transport.sock.close()  # type: ignore[union-attr]
+    publisher._line._channel.connection.sock.close()
     for sent, row in ((one, first), (other, second)):
         report = publisher.settle(sent)
         assert (report.confirmed, report.unknown) == ([], [row])

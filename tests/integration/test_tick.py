@@ -170,17 +170,22 @@ def test_what_other_beats_hold_does_not_fill_the_batch(noon: datetime, publisher
 
 
 @pytest.mark.full
-def test_a_queue_that_takes_nothing_is_told_once_in_the_log(
+def test_a_queue_that_takes_nothing_is_told_once_in_the_log_and_so_is_its_return(
     noon: datetime, publisher: Publisher, broker: Queues, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.channel.queue_declare(f"{settings.ONBEAT_EXECUTIONS_PREFIX}default", durable=True, auto_delete=False)
     execution = planned(a_job(now=noon), noon)
     one = a_ticker(publisher)
+    caplog.set_level("INFO", logger="onbeat")
     for second in (0, 6, 12):
         one.tick(noon + seconds(second))
     execution.refresh_from_db()
     assert execution.reason.startswith(f"the queue '{settings.ONBEAT_EXECUTIONS_PREFIX}default' exists with other")
     assert [record.message.split("  ")[0] for record in caplog.records] == ["executions are held back"]
+    caplog.clear()
+    broker.delete()
+    assert one.tick(noon + seconds(18)).published == 1
+    assert [record.message for record in caplog.records] == ["a queue takes messages again  queue=default"]
 
 
 def test_what_other_beats_should_have_published_is_published_when_it_is_overdue(
@@ -196,7 +201,12 @@ def test_what_other_beats_should_have_published_is_published_when_it_is_overdue(
 class Refusing(AnsweringPublisher):
     """Of one queue it takes nothing, as a broker does whose queue is full."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
     def answer(self, executions: Sequence[Outgoing]) -> Report:
+        self.asked += [row.queue for row in executions]
         full = [row for row in executions if row.queue == "full"]
         return Report(confirmed=[row for row in executions if row not in full], held={NACKED: full} if full else {})
 
@@ -210,3 +220,32 @@ def test_a_queue_that_takes_nothing_does_not_keep_the_others_waiting(noon: datet
     assert other.state == State.QUEUED
     reasons = set(Execution.objects.filter(queue="full").values_list("state", "reason"))
     assert reasons == {(State.SCHEDULED, NACKED)}
+
+
+def test_a_backlog_of_a_queue_that_takes_nothing_is_passed_by_until_it_is_time_to_look_again(noon: datetime) -> None:
+    for _ in range(20):
+        planned(a_job(now=noon, queue="full", priority=9), noon)
+    publisher = Refusing()
+    one = a_ticker(publisher, batch_size=2)
+    one.tick(noon)
+    assert len(publisher.asked) == 4  # two batches were on their way
+    for second in (1, 2, 3):
+        late = planned(a_job(now=noon, queue="other", priority=0), noon + seconds(second))
+        one.tick(noon + seconds(second))
+        late.refresh_from_db()
+        assert late.state == State.QUEUED
+    assert publisher.asked.count("full") == 4
+    one.tick(noon + seconds(6))
+    assert publisher.asked.count("full") == 8
+
+
+def test_what_others_left_lying_is_seen_although_our_own_comes_soon(
+    noon: datetime, publisher: Publisher, broker: Queues
+) -> None:
+    ours, theirs = a_job(now=noon), a_job(now=noon)
+    planned(ours, noon + seconds(9))
+    planned(theirs, noon - seconds(30))
+    one = a_ticker(publisher)
+    one.shards.planning = frozenset({ours.pk % COUNT})
+    report = one.tick(noon)
+    assert (report.published, report.next_available_at) == (1, noon + seconds(9))
