@@ -176,9 +176,9 @@ class BeatProcess:
 
     def _refusal(self) -> str:
         """Why this beat must not fire, if it must not."""
-        offset = self._clock.offset.total_seconds()
-        if abs(offset) <= settings.ONBEAT_BEAT_CLOCK_OFFSET_SECONDS:
+        if not self._clock.is_off_by_more_than(settings.ONBEAT_BEAT_CLOCK_OFFSET_SECONDS):
             return ""
+        offset = self._clock.offset.total_seconds()
         direction = "ahead of" if offset > 0 else "behind"
         return f"this machine's clock is {abs(offset):.0f} s {direction} the database's: set one of them right"
 

@@ -47,3 +47,7 @@ class Clock:
                 self._look_again_at += _LOOK_AGAIN_AFTER_SECONDS
             return self._base
         return self._base + timedelta(seconds=monotonic - self._looked_at)
+
+    def is_off_by_more_than(self, seconds: float) -> bool:
+        """Whether one of the two clocks, nobody knows which, is wrong."""
+        return abs(self.offset.total_seconds()) > seconds

@@ -6,7 +6,7 @@ harmless if two do it, since Redis may be away. Invariant: a duty that fails sto
 
 import threading
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
@@ -21,29 +21,37 @@ from executions.storable import in_a_line
 _LOOK_EVERY_SECONDS = 1.0
 # Longer between two looks, and it was the database, or the whole machine, that stood still.
 _STALLED_SECONDS = 5.0
+_LEASE_ENDS_EARLY = timedelta(seconds=2)
 
 
 class Upkeep:
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
         self._done_at: dict[str, datetime] = {}
-        self._looked_at = time.monotonic()
+        self._looked_at: tuple[datetime, float] | None = None  # by the database's clock, by the monotonic one
         self._trusts_silence_from = 0.0
         self._errors: dict[str, str] = {}
         self.after_outage()  # nobody knows what was before
 
     def run_due(self, now: datetime) -> None:
         """Do what is due and no other beat does."""
-        if time.monotonic() - self._looked_at > _STALLED_SECONDS:
-            self.after_outage()
-        self._looked_at = time.monotonic()
+        self._look_at_the_clocks(now)
         for duty in DUTIES:
             if self._was_done_lately(duty, now) or self._must_wait(duty):
                 continue
-            self._done_at[duty.name] = now
-            # Ours until long after we should have come again: another beat does it if we do not.
-            if self._leases.take([duty_key(duty.name)], life=2 * duty.every) == [True]:
+            if self._leases.take([duty_key(duty.name)], life=_lease_life(duty)) == [True]:
+                self._done_at[duty.name] = now
                 self._do(duty, now)
+
+    def _look_at_the_clocks(self, now: datetime) -> None:
+        """If time stood still or was set, heartbeats are older than they seem, or seem older than they are."""
+        monotonic = time.monotonic()
+        if self._looked_at is not None:
+            then, looked_at = self._looked_at
+            passed = monotonic - looked_at
+            if passed > _STALLED_SECONDS or abs((now - then).total_seconds() - passed) > _STALLED_SECONDS:
+                self.after_outage()
+        self._looked_at = now, monotonic
 
     def after_outage(self) -> None:
         """Workers could not reach the database either: their silence means nothing until they had time to speak."""
@@ -69,6 +77,15 @@ class Upkeep:
             self._errors[duty.name] = said
 
 
+def _lease_life(duty: Duty) -> timedelta:
+    """A little less than until the duty is due again: whoever comes first does it next.
+
+    Nobody holds it for good. Else two installations that share the names of their keys by mistake would leave one of
+    them without upkeep, and nothing would tell.
+    """
+    return duty.every - min(duty.every / 2, _LEASE_ENDS_EARLY)
+
+
 def _is_outage(error: Exception) -> bool:
     """Whether the connection is gone. A statement that was too slow, or gave way to another, has a code of its own."""
     if not isinstance(error, OperationalError | InterfaceError):
@@ -85,6 +102,7 @@ class UpkeepThread:
         self._clock = Clock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+        self._was_away = False
         self._error = ""
 
     def start(self) -> None:
@@ -96,17 +114,12 @@ class UpkeepThread:
         self._thread.join(timeout=_LOOK_EVERY_SECONDS)
 
     def _run(self) -> None:
-        is_away = False
         while not self._stop.wait(_LOOK_EVERY_SECONDS):
             try:
-                now = self._clock.now()
-                if is_away:
-                    self._upkeep.after_outage()
-                    is_away = False
-                self._upkeep.run_due(now)
+                self._look()
                 self._error = ""
             except (OperationalError, InterfaceError):
-                is_away = True  # the loop of the beat says so
+                self._was_away = True  # the loop of the beat says so
                 connection.close()
             except Exception as error:
                 # A thread that ended here would leave all duties undone, in silence.
@@ -115,3 +128,13 @@ class UpkeepThread:
                     self._error = in_a_line(error)
                     events.warn("the upkeep of this beat failed; it goes on", error=self._error)
         connection.close()
+
+    def _look(self) -> None:
+        now = self._clock.now()
+        if self._clock.is_off_by_more_than(settings.ONBEAT_BEAT_CLOCK_OFFSET_SECONDS):
+            self._was_away = True  # what is past its days by a clock that is wrong may not be past them
+            return
+        if self._was_away:
+            self._upkeep.after_outage()
+            self._was_away = False
+        self._upkeep.run_due(now)

@@ -12,23 +12,29 @@ from django.conf import settings
 
 from beat.upkeep.duty import Duty
 from executions import depths, events, lifecycle
-from executions.models import Execution
+from executions.models import Execution, ExecutionQuerySet
 
 REASON = "its message was lost; it is published again"
-_MOST = 1000
+_AT_ONCE = 1000
 
 
 def return_lost_messages(now: datetime) -> int:
     before = now - timedelta(seconds=settings.ONBEAT_BEAT_MESSAGE_LOST_AFTER_SECONDS)
-    queues = sorted(set(Execution.objects.queued_before(before).values_list("queue", flat=True)))
+    queues = Execution.objects.queued_before(before).order_by("queue").values_list("queue", flat=True).distinct()
+    empty = [queue for queue, ready in depths.ready(queues).items() if ready == 0]
+    return sum(_return_all(Execution.objects.queued_before(before).filter(queue=queue), queue, now) for queue in empty)
+
+
+def _return_all(lost: ExecutionQuerySet, queue: str, now: datetime) -> int:
+    """All were proved lost by the same look, so they all come back, the longest lost first."""
     returned = 0
-    for queue, ready in depths.ready(queues).items():
-        if ready == 0:
-            lost = list(Execution.objects.queued_before(before).filter(queue=queue).order_by("queued_at")[:_MOST])
-            count = lifecycle.hold(lost, reason=REASON, until=now)
-            if count:
-                events.warn("messages were lost: their executions are published again", queue=queue, count=count)
-            returned += count
+    while rows := list(lost.order_by("queued_at").only("pk", "attempt")[:_AT_ONCE]):
+        count = lifecycle.hold(rows, reason=REASON, until=now)
+        returned += count
+        if count < len(rows):
+            break  # somebody holds some of them: the next look finds these
+    if returned:
+        events.warn("messages were lost: their executions are published again", queue=queue, count=returned)
     return returned
 
 

@@ -1,5 +1,6 @@
 """A message that the broker lost is published again; a long line is no loss."""
 
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
@@ -99,14 +100,19 @@ def test_a_message_that_was_lost_again_and_again_keeps_its_attempt(
 def test_a_great_loss_comes_back_in_parts_the_longest_lost_first(
     noon: datetime, broker: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beat.upkeep.lost_messages._MOST", 2)
+    monkeypatch.setattr("beat.upkeep.lost_messages._AT_ONCE", 2)
     job = a_job(now=noon)
-    rows = [planned(job, noon + seconds(number)) for number in range(3)]
+    rows = [planned(job, noon + seconds(number)) for number in range(5)]
     for row in reversed(rows):
         lifecycle.mark_queued([row], now=row.fire_time)
-    assert return_lost_messages(noon + 2 * LONG) == 2
-    assert [now_of(row)[0] for row in rows] == [State.SCHEDULED, State.SCHEDULED, State.QUEUED]
-    assert return_lost_messages(noon + 2 * LONG) == 1
+    parts: list[list[uuid.UUID]] = []
+    hold = lifecycle.hold
+    monkeypatch.setattr(
+        lifecycle, "hold", lambda part, **more: parts.append([r.pk for r in part]) or hold(part, **more)
+    )
+    assert return_lost_messages(noon + 2 * LONG) == 5
+    assert parts == [[row.pk for row in part] for part in (rows[:2], rows[2:4], rows[4:])]
+    assert {now_of(row)[0] for row in rows} == {State.SCHEDULED}
 
 
 def test_a_broker_that_does_not_answer_proves_no_loss(

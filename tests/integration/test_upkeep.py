@@ -1,17 +1,25 @@
 """Duties beside firing."""
 
+import time
+import uuid
 from datetime import datetime, timedelta
 
 import pytest
+from django.conf import settings
 from django.db import connection, transaction
 
+from beat.lease import Leases
+from beat.members import Members
 from beat.models import Beat
-from beat.upkeep import DUTIES
+from beat.redis_link import RedisLink
+from beat.upkeep import DUTIES, pauses, rescue
 from beat.upkeep.duty import Duty
 from beat.upkeep.keeper import Upkeep, UpkeepThread
+from executions.clock import database_now
 from executions.models import Execution
 from executions.states import State
-from jobs.models import JobState, Schedule
+from jobs import definitions
+from jobs.models import Job, JobState, Schedule
 from jobs.recurrence import Once
 from tests.making import a_job, claimed, no_leases, planned, seconds
 from tests.waiting import wait_until
@@ -40,7 +48,9 @@ def awake() -> Upkeep:
 
 
 def time_passes(upkeep: Upkeep) -> None:
+    """By both clocks, and long enough for living workers to speak."""
     upkeep._trusts_silence_from -= 20
+    upkeep._looked_at = None
 
 
 def test_the_work_of_a_silent_worker_is_rescued(silent: Execution, noon: datetime) -> None:
@@ -61,9 +71,38 @@ def test_when_the_database_or_the_machine_stood_still_a_silence_means_nothing_ye
     silent: Execution, noon: datetime
 ) -> None:
     upkeep = awake()
-    upkeep._looked_at -= 6
+    upkeep._looked_at = noon - seconds(6), time.monotonic() - 6
     upkeep.run_due(noon)
     assert state_of(silent) == State.RUNNING
+
+
+@pytest.mark.parametrize("step", [22, -22])
+def test_when_the_databases_clock_was_set_a_silence_means_nothing_yet(
+    silent: Execution, noon: datetime, step: int
+) -> None:
+    """Heartbeats from before were written by the clock as it was."""
+    upkeep = awake()
+    upkeep._looked_at = noon - seconds(step + 1), time.monotonic() - 1
+    upkeep.run_due(noon)
+    assert state_of(silent) == State.RUNNING
+
+
+def test_while_a_clock_is_wrong_no_duty_is_done_and_afterwards_a_silence_means_nothing_yet(
+    silent: Execution, noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upkeep = awake()
+    done: list[datetime] = []
+    monkeypatch.setattr(upkeep, "run_due", done.append)
+    thread = UpkeepThread(upkeep)
+    monkeypatch.setattr(thread._clock, "now", lambda: noon)
+    thread._clock.offset = seconds(-100 * 24 * 3600)
+    for _ in range(2):
+        thread._look()
+    assert done == []
+    thread._clock.offset = seconds(0)
+    thread._look()
+    assert done == [noon]
+    assert upkeep._must_wait(rescue.DUTY)
 
 
 @pytest.mark.full
@@ -99,6 +138,14 @@ def test_silence_during_an_outage_of_the_database_means_nothing_yet(silent: Exec
     time_passes(upkeep)
     upkeep.run_due(noon + seconds(6))
     assert state_of(silent) == State.SCHEDULED
+
+
+def test_many_pauses_that_end_together_all_end(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beat.upkeep.pauses._AT_ONCE", 2)
+    for _ in range(5):
+        definitions.pause(a_job(now=noon), reason="quiet", until=noon + seconds(30), now=noon)
+    assert pauses.end_pauses(noon + seconds(30)) == 5
+    assert set(Job.objects.values_list("state", flat=True)) == {JobState.ACTIVE}
 
 
 def test_beats_that_were_killed_leave_the_registry_after_an_hour(noon: datetime) -> None:
@@ -147,3 +194,22 @@ def test_an_error_that_nobody_expected_is_told_once_and_the_upkeep_goes_on(
         thread.stop()
     assert [message.split("  ")[0] for message in caplog.messages] == ["the upkeep of this beat failed; it goes on"] * 2
     assert ["first" in message for message in caplog.messages] == [True, False]
+
+
+@pytest.mark.full
+def test_two_installations_that_share_their_keys_by_mistake_both_get_their_upkeep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Leases last until the next look of whoever holds them, and no longer."""
+    link = RedisLink(settings.REDIS_URL, prefix=f"t{uuid.uuid4().hex[:10]}.")
+    done: list[str] = []
+    keepers = {name: Upkeep(Leases(link, holder=name, life=seconds(10))) for name in ("ours", "theirs")}
+    for name in keepers:
+        Members(link, beat=name).renew()
+
+    def look(name: str) -> None:
+        duty = Duty(name="d", does="", every=seconds(0.2), run=lambda _now: done.append(name) or 0)
+        monkeypatch.setattr("beat.upkeep.keeper.DUTIES", (duty,))
+        keepers[name].run_due(database_now())
+
+    wait_until(lambda: look("ours") or look("theirs") or {*done} == {*keepers}, what="both did their duty")
