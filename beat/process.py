@@ -10,10 +10,12 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import Error, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
@@ -30,6 +32,7 @@ from executions import events
 from executions.clock import Clock
 from executions.dispatch import Publisher
 from executions.health import missing_migrations
+from executions.outages import is_outage, why_away
 from executions.storable import in_a_line
 from executions.version import VERSION
 
@@ -78,13 +81,15 @@ class BeatProcess:
         self._are_threads_started = False
         self._said_well_at = 0.0
         self._lateness_seconds: float | None = None
-        self._trouble = ""
+        self._trouble: tuple[str, str] | None = None
 
     def stop(self) -> None:
         """End after the batch in hand."""
-        leaver = threading.Timer(_STOP_WITHIN_SECONDS, self._leave_at_once)
-        leaver.daemon = True
-        leaver.start()  # first: a signal comes in the middle of anything
+        # First: a signal comes in the middle of anything. The second one does not even wait for the log.
+        for seconds, leave in ((_STOP_WITHIN_SECONDS, self._leave_at_once), (_STOP_WITHIN_SECONDS + 0.5, _exit)):
+            leaver = threading.Timer(seconds, leave)
+            leaver.daemon = True
+            leaver.start()
         self._stop.set()
         self._wake.set()
 
@@ -102,20 +107,21 @@ class BeatProcess:
         self._progress.made()
         try:
             return self._step()
-        except (OperationalError, InterfaceError) as error:
-            connection.close()
-            self._say_trouble("the database is away: nothing is planned until it answers", type(error).__name__)
-            return self._poll
         except Exception as error:
             connection.close()
-            self._say_trouble("a tick failed; it is tried again", in_a_line(error))
+            if is_outage(error):
+                what = "the database is away: nothing is planned until it answers"
+                self._say_trouble(what, partial(why_away, error))
+            else:
+                why = in_a_line(error)
+                self._say_trouble("a tick failed; it is tried again", lambda: why, about=why)
             return self._poll
 
     def _step(self) -> timedelta:
         now = self._clock.now()
         if not self._is_joined:
             if missing_migrations():
-                self._say_trouble("the database is not migrated: nothing is planned", "run `./onbeat migrate`")
+                self._say_trouble("the database is not migrated: nothing is planned", lambda: "run `./onbeat migrate`")
                 return self._poll
             self._join(now)
         refusal = self._refusal()
@@ -184,18 +190,18 @@ class BeatProcess:
 
     def _say_refusal(self, refusal: str, now: datetime) -> None:
         self._register(now, refusal=refusal[:REFUSAL_CHARACTERS])
-        self._say_trouble("this beat does not fire", refusal)
+        self._say_trouble("this beat does not fire", lambda: refusal)
 
-    def _say_trouble(self, what: str, error: str) -> None:
+    def _say_trouble(self, what: str, why: Callable[[], str], *, about: str = "") -> None:
         self._heartbeat.is_fit = False  # others may be able to do what this one cannot
-        if self._trouble != what:
-            events.warn(what, error=error)
-        self._trouble = what
+        if self._trouble != (what, about):
+            events.warn(what, error=why())
+        self._trouble = what, about
 
     def _say_trouble_is_over(self) -> None:
-        if self._trouble:
-            events.emit("ticks go on: the trouble is over", after=self._trouble)
-        self._trouble = ""
+        if self._trouble is not None:
+            events.emit("ticks go on: the trouble is over", after=self._trouble[0])
+        self._trouble = None
 
     # ── How it ends ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -206,9 +212,13 @@ class BeatProcess:
         self._ticker.publisher.close()
         try:
             Beat.objects.filter(name=self.name).delete()
-        except (OperationalError, InterfaceError):
-            events.warn("the database is away: this beat leaves without signing off", beat=self.name)
+        except Error as error:
+            events.warn("this beat leaves without signing off", beat=self.name, error=why_away(error))
 
     def _leave_at_once(self) -> None:
         events.warn("beat stopped in the middle of something: what is left of it is done by the others", beat=self.name)
-        os._exit(0)
+        _exit()
+
+
+def _exit() -> None:
+    os._exit(0)

@@ -16,6 +16,7 @@ from beat.upkeep import DUTIES
 from beat.upkeep.duty import Duty
 from executions import events
 from executions.clock import Clock
+from executions.outages import is_outage
 from executions.storable import in_a_line
 
 _LOOK_EVERY_SECONDS = 1.0
@@ -69,7 +70,7 @@ class Upkeep:
             duty.run(now)
             self._errors.pop(duty.name, None)
         except Exception as error:
-            if _is_outage(error):
+            if is_outage(error):
                 raise  # all of them wait
             said = in_a_line(error)
             if self._errors.get(duty.name) != said:
@@ -84,14 +85,6 @@ def _lease_life(duty: Duty) -> timedelta:
     them without upkeep, and nothing would tell.
     """
     return duty.every - min(duty.every / 2, _LEASE_ENDS_EARLY)
-
-
-def _is_outage(error: Exception) -> bool:
-    """Whether the connection is gone. A statement that was too slow, or gave way to another, has a code of its own."""
-    if not isinstance(error, OperationalError | InterfaceError):
-        return False
-    code: str | None = getattr(error.__cause__, "sqlstate", "")
-    return code is None or code.startswith(("08", "57P"))
 
 
 class UpkeepThread:

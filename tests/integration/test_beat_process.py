@@ -116,6 +116,19 @@ def test_a_database_that_is_away_is_told_without_its_address(
     ]
 
 
+def test_a_second_error_of_another_kind_is_told_too(
+    beat: BeatProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = ZeroDivisionError("a surprise"), KeyError("another")
+    monkeypatch.setattr(beat._ticker, "tick", fails(first, first, second))
+    for _ in range(3):
+        beat._try_step()
+    assert said(caplog) == [
+        "a tick failed; it is tried again  error='ZeroDivisionError: a surprise'",
+        "a tick failed; it is tried again  error=\"KeyError: 'another'\"",
+    ]
+
+
 def test_one_trouble_after_the_other_is_told_each(
     beat: BeatProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,43 @@
+"""Whether the database is away, and what it says about that."""
+
+import re
+from typing import Any
+
+from django.db import InterfaceError, OperationalError, connection
+
+_CONNECT_SECONDS = 2
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether the connection is gone. A statement that was too slow, or gave way to another, has a code of its own."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    if error.__cause__ is None:
+        return True
+    # SQLite's errors have no codes: its file does not go away, it is locked, full or broken.
+    code: str | None = getattr(error.__cause__, "sqlstate", "")
+    return code is None or code.startswith(("08", "57P"))
+
+
+def why_away(error: Exception) -> str:
+    """What the server or the network says, without addresses; the kind of the error if they say nothing.
+
+    A pool of connections only says that it got none, so the server is asked once, beside the pool.
+    """
+    return _said(error) or _said(_try_to_connect()) or type(error.__cause__ or error).__name__
+
+
+def _said(error: Exception | None) -> str:
+    found = re.search(r".*failed: (?:FATAL: +)?(.+)", str(error))
+    return found[1] if found else ""
+
+
+def _try_to_connect() -> Exception | None:
+    if connection.vendor != "postgresql":
+        return None
+    database: Any = connection
+    try:
+        database.Database.connect(**{**database.get_connection_params(), "connect_timeout": _CONNECT_SECONDS}).close()
+    except Exception as error:
+        return error
+    return None
