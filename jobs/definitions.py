@@ -86,10 +86,11 @@ def change(
         after = _changed(job, before, fields, task_lives_elsewhere=task_lives_elsewhere)
         if after.is_same_as(before):
             return job
-        if schedule is not None:
-            _take_back(job, schedule, now=now, reason="the job was changed before this was published")
-            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "changed"))
-        schedule = _reschedule(job, schedule, before, after, now=now)
+        if not after.differs_in_labels_only(before):
+            if schedule is not None:
+                _take_back(job, schedule, now=now, reason="the job was changed before this was published")
+                _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "changed"))
+            schedule = _reschedule(job, schedule, before, after, now=now)
         _save(job, now=now, **after.job_columns())
         _keep_version(job, schedule, Change.CHANGED, by=by, through=through, now=now)
     return job

@@ -134,6 +134,10 @@ class Specification:
         payloads_ = (json.dumps([said.args, said.kwargs], sort_keys=True) for said in (self, other))
         return self == other and len(set(payloads_)) == 1
 
+    def differs_in_labels_only(self, other: "Specification") -> bool:
+        """Whether nothing about its fires is another: neither when they come nor what they run."""
+        return replace(self, owner=other.owner, tags=other.tags).is_same_as(other)
+
     def check(self) -> None:
         _check_types(self)
         _check_names(self)

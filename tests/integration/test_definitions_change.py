@@ -345,3 +345,15 @@ def test_a_job_that_is_over_cannot_be_changed(state: str, noon: datetime) -> Non
     with pytest.raises(Refused, match="The job 'report' is over; create it anew"):
         definitions.change("report", version=2, priority=9, now=noon)
     assert everything() == before
+
+
+@pytest.mark.parametrize("label", [{"owner": "payments"}, {"tags": ["nightly"]}])
+def test_another_label_touches_no_fire(noon: datetime, label: dict[str, Any]) -> None:
+    """Neither one that is coming, nor one that is late or waits for the broker."""
+    job = a_job(now=noon, schedule=every_minute(noon))
+    plan(noon + seconds(58))
+    before = (rows.of(job), schedule_of(job).version, schedule_of(job).next_fire_at)
+    changed = definitions.change(job, version=1, now=noon + seconds(90), **label)
+    assert (changed.version, changed.versions.count()) == (2, 2)
+    assert (rows.of(job), schedule_of(job).version, schedule_of(job).next_fire_at) == before
+    assert rows.of(job)[0].state == State.SCHEDULED
