@@ -164,6 +164,15 @@ class Pulses:
         )
         wait_until(lambda: self.count(waiting) == 0, what="everything that was due is published", seconds=60)
 
+    def go_on(self, since: int, until: int) -> None:
+        """Each fire of that stretch has its row, and was published."""
+        published = (
+            "SELECT count(*) FROM onbeat_execution WHERE trigger = 'SCHEDULE' AND state <> 'SCHEDULED' "
+            f"AND fire_time >= to_timestamp({since}) AND fire_time < to_timestamp({until})"
+        )
+        expected = len(self.keys) * (until - since)
+        wait_until(lambda: self.count(published) == expected, what=f"{expected} fires are published", seconds=60)
+
     @contextmanager
     def every_second_fires_once(self, *, states: Collection[str] = ("QUEUED",)) -> Iterator[None]:
         """From before the outage until after it. Every row must also have had its message; a second one is harmless."""

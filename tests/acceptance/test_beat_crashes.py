@@ -115,9 +115,10 @@ def test_a_beat_that_was_frozen_at_a_step_longer_than_its_lease_undoes_nothing_a
         beats = {step: crashes.start(step, "stop") for step in steps}
         for step, beat in beats.items():
             crashes.is_hit(beat, step)
+        since = crashes.second()
         crashes.is_taken_over()
-        crashes.pass_seconds(LEASE_SECONDS + 1)
-        crashes.are_published(until=crashes.second() + 1)
+        crashes.pass_seconds(LEASE_SECONDS + 1, since=since)
+        crashes.go_on(since, crashes.second())
         assert "claimed" in crashes.platform.manage("shell", "-c", CLAIM)
         assert all(is_frozen(beat) for beat in beats.values())
         for beat in beats.values():
