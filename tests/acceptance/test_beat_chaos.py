@@ -172,7 +172,9 @@ def test_beats_that_come_and_go_at_random_fire_every_second_once(chaos: Chaos) -
     assert cancelled
     chaos.are_published(until=until)
     chaos.calm_down()
-    wait_until(lambda: unended(chaos, until) == [], what="everything that was due has run", seconds=300)
+    wait_until(
+        lambda: unended(chaos, until) == [], what="everything that was due has run", seconds=60 + CHAOS_SECONDS * 2
+    )
 
     sent = chaos.sent()
     assert cancelled & sent.keys() == set()
