@@ -1,7 +1,7 @@
 """Publishing: what goes into a message, and what the broker's answers mean."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
@@ -106,15 +106,25 @@ def test_a_broker_that_was_away_gets_nothing_until_it_answers(
     assert sizes == [5, 5]
 
 
+@pytest.fixture
+def line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """The publisher's line to the broker, to be frozen and cut."""
+    with Proxy(settings.CELERY_BROKER_URL) as proxy:
+        monkeypatch.setitem(current_app.conf, "broker_write_url", proxy.url)
+        yield proxy
+
+
 @pytest.mark.full
 def test_after_a_failure_one_message_of_each_queue_goes_ahead_and_the_others_if_it_is_confirmed(
-    noon: datetime, publisher: Publisher, broker: Queues, sizes: list[int]
+    noon: datetime, publisher: Publisher, broker: Queues, sizes: list[int], line: Proxy
 ) -> None:
     batch = fires(5, noon)
     publisher.publish(batch[:1])
+    line.freeze()
     sent = publisher.send(batch)
-    publisher._line._channel.connection.sock.close()
+    line.cut()
     assert publisher.settle(sent).unknown == batch
+    line.mend()
     report = publisher.publish(batch)
     assert [row.pk for row in report.confirmed] == [row.pk for row in batch]
     assert (report.unknown, report.held, report.error) == ([], {}, "")
@@ -170,13 +180,12 @@ def test_a_broker_that_falls_silent_is_not_waited_for_without_end(
     publisher: Publisher,
     broker: Queues,
     settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
+    line: Proxy,
     is_declared: bool,
 ) -> None:
     settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS = 0.5
     first, second, third = fires(3, noon)
-    with Proxy(settings.CELERY_BROKER_URL) as line, ThreadPoolExecutor(1) as pool:
-        monkeypatch.setitem(current_app.conf, "broker_write_url", line.url)
+    with ThreadPoolExecutor(1) as pool:
         assert publisher.publish([first]).confirmed == [first]
         if not is_declared:
             publisher._line._declared.clear()
@@ -273,16 +282,18 @@ def test_two_batches_may_be_on_their_way_at_once(noon: datetime, publisher: Publ
 
 @pytest.mark.full
 def test_when_the_connection_breaks_all_batches_on_their_way_are_unknown(
-    noon: datetime, publisher: Publisher, broker: Queues
+    noon: datetime, publisher: Publisher, broker: Queues, line: Proxy
 ) -> None:
     first, second = fires(2, noon)
     publisher.publish([first])
+    line.freeze()
     one, other = publisher.send([first]), publisher.send([second])
-    publisher._line._channel.connection.sock.close()
+    line.cut()
     for sent, row in ((one, first), (other, second)):
         report = publisher.settle(sent)
         assert (report.confirmed, report.unknown) == ([], [row])
         assert report.error
+    line.mend()
     assert publisher.publish([second]).confirmed == [second]
 
 
