@@ -82,6 +82,9 @@ class Ticker:
         """Batch after batch. While the broker takes one in, the next is read and sent."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         total = _Published()
+        self.progress.made()
+        if self.is_broker_away and not self.publisher.reaches():
+            return total  # a long backlog need not be read for that
         batch: _Batch | None = self._send_batch(now)
         while batch is not None:
             may_follow = batch.is_full and not total.is_stuck and not self._must_end(deadline)
@@ -102,8 +105,7 @@ class Ticker:
 
     def _settle(self, batch: "_Batch", now: datetime) -> "_Published":
         if batch.sent is None:
-            if self.is_broker_away and self.publisher.reaches():
-                self._say_how_the_broker_is("", waiting=0)
+            self._say_how_the_broker_is("", waiting=0)  # it answered, or nobody doubts it
             return _Published(denied=batch.denied, has_more=batch.is_full)
         self.progress.made()
         report = self.publisher.settle(batch.sent)

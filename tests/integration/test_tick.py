@@ -66,6 +66,19 @@ def test_a_broker_that_is_away_is_told_once_and_so_is_its_return(
     ]
 
 
+def test_while_the_broker_is_away_what_waits_for_it_is_not_read_again_and_again(
+    noon: datetime, publisher: Publisher, no_broker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned(a_job(now=noon), noon)
+    one = a_ticker(publisher)
+    one.tick(noon)
+    assert one.is_broker_away
+    read: list[datetime] = []
+    monkeypatch.setattr(one, "_read_due", lambda now, *_: read.append(now) or ([], False))
+    one.tick(noon + seconds(1))
+    assert (read, one.is_broker_away) == ([], True)
+
+
 @pytest.mark.full
 def test_an_unroutable_execution_says_so_and_is_tried_again_later(
     noon: datetime, publisher: Publisher, broker: Queues
