@@ -12,7 +12,7 @@ from beat.members import MEMBERS_KEY
 from beat.redis_link import RedisLink
 from executions.identity import milliseconds
 from executions.models import Execution
-from executions.outgoing import Outgoing
+from executions.outgoing import Due
 from executions.states import FIRE_TRIGGERS
 
 # One call for all leases of a batch. Taking again what one holds prolongs it; a holder that is no member is gone.
@@ -48,7 +48,7 @@ def fire_key(job_id: int, fire_time_ms: int) -> str:
     return f"lease:{job_id}:{fire_time_ms}"
 
 
-def execution_key(execution: Execution | Outgoing) -> str:
+def execution_key(execution: Execution | Due) -> str:
     """The fire's own lease for its first attempt, so that the beat that planned it publishes it."""
     if execution.attempt == 1 and execution.trigger in FIRE_TRIGGERS:
         return fire_key(execution.job_id, milliseconds(execution.fire_time))

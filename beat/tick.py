@@ -5,7 +5,6 @@ what is due, never on how many schedules are stored.
 """
 
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -22,7 +21,7 @@ from executions import events, lifecycle
 from executions.confirms import Report
 from executions.dispatch import Publisher, Sent
 from executions.models import Execution, ExecutionQuerySet
-from executions.outgoing import Outgoing
+from executions.outgoing import Due, Outgoing
 
 _NEAR = timedelta(seconds=10)
 # For each half of a tick, if there is that much to do: first to plan, so that what is published next is the most
@@ -85,58 +84,71 @@ class Ticker:
         self.progress.made()
         if self.is_broker_away and not self.publisher.reaches():
             return total  # a long backlog need not be read for that
-        batch: _Batch | None = self._send_batch(now)
-        while batch is not None:
-            may_follow = batch.is_full and not total.is_stuck and not self._must_end(deadline)
-            following = self._send_batch(now, beyond=total.denied + batch.denied, besides=batch) if may_follow else None
-            total = total.and_then(self._settle(batch, now))
-            batch = following
+        try:
+            batch: _Batch | None = self._send_batch(now)
+            while batch is not None:
+                may_follow = batch.is_full and not total.is_stuck and not self._must_end(deadline)
+                beyond = total.denied + batch.denied
+                following = self._send_batch(now, beyond=beyond, besides=batch) if may_follow else None
+                total = total.and_then(self._settle(batch, now))
+                batch = following
+        except Exception:
+            self.publisher.drop()  # what is on its way is unknown, and the next tick begins anew
+            raise
         return total
 
     def _send_batch(self, now: datetime, *, beyond: int = 0, besides: "_Batch | None" = None) -> "_Batch":
-        """The next of what is due: beyond so many that others hold, and besides those that are on their way."""
+        """The next of what is due: beyond so many that others hold, and besides those that are on their way.
+
+        What to send is read under the leases: who had them before has marked what it sent before it gave them back.
+        """
         self.progress.made()
-        due, is_full = self._read_due(now, beyond, besides.ours if besides else [])
-        taken = self.leases.take([execution_key(execution) for execution in due])
-        ours = [execution for execution, is_ours in zip(due, taken, strict=True) if is_ours]
+        due = self._find_due(now, beyond, besides.ours if besides else [])
+        keys = [execution_key(one) for one in due]
+        taken = self.leases.take(keys)
+        ids = [one.pk for one, is_ours in zip(due, taken, strict=True) if is_ours]
+        ours = Execution.objects.with_ids(ids).due(now).by_urgency().to_publish()
         self.progress.made()
-        sent = self.publisher.send(ours) if ours else None
-        return _Batch(ours, sent, denied=len(due) - len(ours), is_full=is_full)
+        return _Batch(
+            ours=ours,
+            sent=self.publisher.send(ours) if ours else None,
+            keys=[key for key, is_ours in zip(keys, taken, strict=True) if is_ours],
+            denied=len(due) - len(ids),
+            is_full=len(due) == self.batch_size,
+        )
 
     def _settle(self, batch: "_Batch", now: datetime) -> "_Published":
         if batch.sent is None:
+            self.leases.release(batch.keys)
             self._say_how_the_broker_is("", waiting=0)  # it answered, or nobody doubts it
             return _Published(denied=batch.denied, has_more=batch.is_full)
         self.progress.made()
         report = self.publisher.settle(batch.sent)
         self.progress.made()
         count = self._write_down(report, now)
-        self.leases.release([execution_key(execution) for execution in batch.ours])
+        self.leases.release(batch.keys)
         oldest = min((row.available_at for row in report.confirmed), default=None)
         # Only who got something done goes on at once: one that is held up would spin.
         is_stuck = count == 0 and not report.held
         return _Published(count, oldest, batch.denied, has_more=batch.is_full and not is_stuck, is_stuck=is_stuck)
 
-    def _read_due(self, now: datetime, beyond: int, besides: Sequence[Outgoing]) -> tuple[list[Outgoing], bool]:
-        """What is due, up to a batch; and whether it was a whole one, so that there may be more.
+    def _find_due(self, now: datetime, beyond: int, besides: Sequence[Outgoing]) -> list[Due]:
+        """What is due, up to a batch: those of our shards, the most urgent first; if there is room, what others should
+        have published.
 
-        What an app holds is passed by: it would be published for nothing. First the ids alone: who is frozen while it
-        is sent a long answer keeps its locks.
+        What an app holds is passed by: it would be published for nothing. Only what names a lease: who is frozen while
+        it is sent a long answer keeps its locks.
         """
-        due = Execution.objects.due(now).exclude(pk__in=[execution.pk for execution in besides])
-        due = due.exclude(queue__in=self.held_queues.closed(now))
-        with transaction.atomic():
-            ids = self._due_ids(due.select_for_update(skip_locked=True), now, beyond)
-        return Execution.objects.with_ids(ids).due(now).by_urgency().to_publish(), len(ids) == self.batch_size
-
-    def _due_ids(self, due: ExecutionQuerySet, now: datetime, beyond: int) -> list[uuid.UUID]:
-        """Those of our shards, the most urgent first; if there is room, what others should have published."""
+        rows = Execution.objects.due(now).exclude(pk__in=[execution.pk for execution in besides])
+        rows = rows.exclude(queue__in=self.held_queues.closed(now)).by_urgency()
         ours = self.shards.publishing
-        first = due.by_urgency().values_list("pk", flat=True)
-        ids = list(within(first, ours)[beyond : beyond + self.batch_size])
-        if ours != ALL and not beyond and len(ids) < self.batch_size:
-            ids += within(first.filter(available_at__lt=now - LEFT_LYING), ALL - ours)[: self.batch_size - len(ids)]
-        return ids
+        with transaction.atomic():
+            free = rows.select_for_update(skip_locked=True)
+            due = within(free, ours)[beyond : beyond + self.batch_size].to_lease()
+            if ours != ALL and not beyond and len(due) < self.batch_size:
+                lying = within(free.filter(available_at__lt=now - LEFT_LYING), ALL - ours)
+                due += lying[: self.batch_size - len(due)].to_lease()
+        return due
 
     def _write_down(self, report: Report, now: datetime) -> int:
         """Record what the broker said; returns how many are QUEUED now."""
@@ -169,8 +181,9 @@ class _Batch:
 
     ours: list[Outgoing]
     sent: Sent | None
+    keys: list[str]  # of their leases
     denied: int  # due, and under the lease of another beat
-    is_full: bool
+    is_full: bool  # there may be more
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,10 @@ class Publisher:
     def close(self) -> None:
         self._line.close()
 
+    def drop(self) -> None:
+        """Leave the line without a word, whatever is on its way."""
+        self._give_up_on_all("the line was dropped")
+
     def _why_away(self) -> str:
         """Ask the broker whether it is back; if not, what is wrong with it."""
         try:
@@ -117,10 +121,13 @@ class Publisher:
     def _fail(self, error: Exception) -> str:
         """Leave the line, and with it all confirms that are still to come; returns what happened, in words."""
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        self._give_up_on_all(what)
+        self._is_in_doubt = True
+        return what
+
+    def _give_up_on_all(self, why: str) -> None:
         for sent in self._unsettled:
-            sent.error = what
+            sent.error = why
             self._doubtful_queues |= {execution.queue for execution in sent.confirms.outstanding.values()}
         self._unsettled = []
         self._line.drop()
-        self._is_in_doubt = True
-        return what

@@ -16,7 +16,7 @@ from django.db.models import Q
 from django.db.models.functions import Cast
 
 from executions.identity import earliest_id, fire_time_of, is_ours
-from executions.outgoing import Outgoing
+from executions.outgoing import Due, Outgoing
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 
@@ -62,6 +62,9 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def by_urgency(self) -> "ExecutionQuerySet":
         return self.order_by("-priority", "available_at")
+
+    def to_lease(self) -> list[Due]:
+        return [Due._make(row) for row in self.values_list(*Due._fields)]
 
     def to_publish(self) -> list[Outgoing]:
         """With what a message needs, and no more: results and errors may be long, and rows of a model are slow."""

@@ -132,7 +132,7 @@ def test_a_lease_that_is_lost_while_its_message_is_being_sent_ends_no_beat_and_s
         forgetful.forget_all()
         if is_taken:
             Members(forgetful.link, beat="other").renew()
-            other.take([execution_key(row) for row in confirmed])
+            other.take([execution_key(row) for row in Execution.objects.all()])
         return mark(confirmed, now=now)
 
     monkeypatch.setattr(lifecycle, "mark_queued", lose_the_lease_and_mark)

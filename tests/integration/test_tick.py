@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import pytest
 from celery import current_app
@@ -14,7 +15,7 @@ from beat.shards import ALL, COUNT, Shards
 from executions.confirms import NACKED, Report
 from executions.dispatch import Publisher
 from executions.models import Execution
-from executions.outgoing import Outgoing
+from executions.outgoing import Due, Outgoing
 from executions.states import State
 from jobs.recurrence import Once
 from tests.integration.conftest import Queues
@@ -74,7 +75,7 @@ def test_while_the_broker_is_away_what_waits_for_it_is_not_read_again_and_again(
     one.tick(noon)
     assert one.is_broker_away
     read: list[datetime] = []
-    monkeypatch.setattr(one, "_read_due", lambda now, *_: read.append(now) or ([], False))
+    monkeypatch.setattr(one, "_find_due", lambda now, *_: read.append(now) or [])
     one.tick(noon + seconds(1))
     assert (read, one.is_broker_away) == ([], True)
 
@@ -262,3 +263,49 @@ def test_what_others_left_lying_is_seen_although_our_own_comes_soon(
     one.shards.planning = frozenset({ours.pk % COUNT})
     report = one.tick(noon)
     assert (report.published, report.next_available_at) == (1, noon + seconds(9))
+
+
+def test_an_error_in_the_middle_of_a_burst_leaves_nothing_on_its_way(
+    noon: datetime, publisher: Publisher, broker: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        planned(a_job(now=noon), noon)
+    one = a_ticker(publisher, batch_size=2)
+    find = one._find_due
+    with monkeypatch.context() as broken:
+        answers = iter([find, None])
+        broken.setattr(one, "_find_due", lambda *words: next(answers)(*words))
+        with pytest.raises(TypeError):
+            one.tick(noon)
+    assert publisher._unsettled == []
+    assert one.tick(noon + seconds(1)).published == 3
+
+
+def test_a_line_that_an_error_left_half_open_is_made_anew(
+    noon: datetime, publisher: Publisher, broker: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned(a_job(now=noon), noon)
+    one = a_ticker(publisher)
+    with monkeypatch.context() as broken:
+        broken.setattr("executions.broker_line.BrokerLine._prepare_channel", None)
+        with pytest.raises(TypeError):
+            one.tick(noon)
+    assert one.tick(noon + seconds(1)).published == 1
+
+
+@pytest.mark.full
+def test_what_another_beat_has_sent_between_our_look_and_our_lease_is_not_sent_again(
+    noon: datetime, publisher: Publisher, broker: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned(a_job(now=noon), noon)
+    slow, other = a_ticker(publisher), a_ticker(publisher)
+    find = slow._find_due
+
+    def find_slowly(*words: Any) -> list[Due]:
+        found = find(*words)
+        assert other.tick(noon).published == 1
+        return found
+
+    monkeypatch.setattr(slow, "_find_due", find_slowly)
+    assert slow.tick(noon).published == 0
+    assert len(broker.take_all()) == 1
