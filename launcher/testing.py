@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from launcher import folders, services
 from launcher.refusal import Refusal
@@ -18,6 +19,7 @@ _NO_TESTS_COLLECTED = 5
 _SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "ONBEAT_ENV_FILE")
 _EMBEDDED = ("-m", "not full")
 _FULL = ("-m", "not embedded and not unit")
+_REAL_PROCESSES = "tests/acceptance"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,19 +37,28 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _both_tiers(arguments: Sequence[str], scratch: str) -> dict[str, bool]:
-    """Side by side, since both mostly wait for processes; what the embedded one says is shown when both are done."""
-    with tempfile.TemporaryFile("w+") as said:
-        embedded = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *_EMBEDDED, *arguments],
-            env=_clean_environment({"DATA_DIR": scratch}),
-            stdout=said,
-            stderr=subprocess.STDOUT,
-        )
+    """Side by side, since both mostly wait for processes."""
+    environment = _clean_environment({"DATA_DIR": scratch})
+    with _beside("tests, embedded", [*_EMBEDDED, *arguments], environment) as embedded:
         is_full_good = _full_tier(arguments, scratch)
-        is_embedded_good = embedded.wait() in (0, _NO_TESTS_COLLECTED)
-        said.seek(0)
-        print(f"\n── tests, embedded ──\n{said.read()}", flush=True)
-    return {"tests, embedded": is_embedded_good, "tests, full": is_full_good}
+    return {"tests, embedded": embedded.returncode in (0, _NO_TESTS_COLLECTED), "tests, full": is_full_good}
+
+
+@contextmanager
+def _beside(name: str, arguments: Sequence[str], environment: dict[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run pytest beside something else, to the end of both. What it says is shown then."""
+    with tempfile.TemporaryFile("w+") as said:
+        tests = subprocess.Popen(_pytest(arguments), env=environment, stdout=said, stderr=subprocess.STDOUT)
+        try:
+            yield tests
+        finally:
+            tests.wait()
+            said.seek(0)
+            print(f"\n── {name} ──\n{said.read()}", flush=True)
+
+
+def _pytest(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "pytest", *arguments]
 
 
 def _static_checks() -> dict[str, list[str]]:
@@ -66,12 +77,23 @@ def _full_tier(arguments: Sequence[str], scratch: str) -> bool:
     data_dir = folders.data_dir()
     try:
         with services.held(data_dir, print) as addresses:
-            print("\n── tests, full ──", flush=True)
-            environment = _clean_environment({"DATA_DIR": scratch, **addresses.as_env()})
-            command = [sys.executable, "-m", "pytest", *_FULL, *arguments]
-            return subprocess.run(command, env=environment, check=False).returncode == 0
+            return _on_services(arguments, _clean_environment({"DATA_DIR": scratch, **addresses.as_env()}))
     except services.ServicesUnavailable as reason:
         return _leave_out(arguments, str(reason))
+
+
+def _on_services(arguments: Sequence[str], environment: dict[str, str]) -> bool:
+    """What was asked for; or all, the tests with real processes, which have databases of their own, beside the others."""
+    if arguments:
+        return _run_full(arguments, environment)
+    with _beside("tests, full, real processes", [*_FULL, _REAL_PROCESSES], environment) as processes:
+        is_rest_good = _run_full([f"--ignore={_REAL_PROCESSES}"], environment)
+    return is_rest_good and processes.returncode == 0
+
+
+def _run_full(arguments: Sequence[str], environment: dict[str, str]) -> bool:
+    print("\n── tests, full ──", flush=True)
+    return subprocess.run(_pytest([*_FULL, *arguments]), env=environment, check=False).returncode == 0
 
 
 def _leave_out(arguments: Sequence[str], reason: str) -> bool:
@@ -83,8 +105,8 @@ def _leave_out(arguments: Sequence[str], reason: str) -> bool:
 
 def _collected(arguments: Sequence[str]) -> int:
     """How many tests pytest would run."""
-    collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments]
-    listed = subprocess.run(collect, env=_clean_environment({}), capture_output=True, text=True, check=False)
+    collect = ["--collect-only", "-q", *arguments]
+    listed = subprocess.run(_pytest(collect), env=_clean_environment({}), capture_output=True, text=True, check=False)
     return sum("::" in line for line in listed.stdout.splitlines())
 
 
