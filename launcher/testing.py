@@ -83,7 +83,7 @@ def _full_tier(arguments: Sequence[str], scratch: str) -> bool:
 
 
 def _on_services(arguments: Sequence[str], environment: dict[str, str]) -> bool:
-    """What was asked for; or all, the tests with real processes, which have databases of their own, beside the others."""
+    """What was asked for; or all, the tests with real processes (and databases of their own) beside the others."""
     if arguments:
         return _run_full(arguments, environment)
     with _beside("tests, full, real processes", [*_FULL, _REAL_PROCESSES], environment) as processes:
