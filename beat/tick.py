@@ -85,7 +85,10 @@ class Ticker:
         if self.is_broker_away and not self.publisher.reaches():
             return total  # a long backlog need not be read for that
         try:
-            batch: _Batch | None = self._send_batch(now)
+            first = self._send_batch(now)
+            if first.sent is None:
+                self._say_how_the_broker_is("", waiting=0)  # it answered above, or nobody doubts it
+            batch: _Batch | None = first
             while batch is not None:
                 may_follow = batch.is_full and not total.is_stuck and not self._must_end(deadline)
                 beyond = total.denied + batch.denied
@@ -120,7 +123,6 @@ class Ticker:
     def _settle(self, batch: "_Batch", now: datetime) -> "_Published":
         if batch.sent is None:
             self.leases.release(batch.keys)
-            self._say_how_the_broker_is("", waiting=0)  # it answered, or nobody doubts it
             return _Published(denied=batch.denied, has_more=batch.is_full)
         self.progress.made()
         report = self.publisher.settle(batch.sent)

@@ -309,3 +309,25 @@ def test_what_another_beat_has_sent_between_our_look_and_our_lease_is_not_sent_a
     monkeypatch.setattr(slow, "_find_due", find_slowly)
     assert slow.tick(noon).published == 0
     assert len(broker.take_all()) == 1
+
+
+class Failing(AnsweringPublisher):
+    """Takes nothing, as a broker that goes away in the middle of a batch."""
+
+    def answer(self, executions: Sequence[Outgoing]) -> Report:
+        return Report(unknown=list(executions), error="gone")
+
+
+def test_a_broker_that_fails_with_the_last_batch_is_not_told_to_be_back(
+    noon: datetime, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full batch makes the beat look for another, which is empty and proves nothing."""
+    for _ in range(2):
+        planned(a_job(now=noon), noon)
+    caplog.set_level("INFO", logger="onbeat")
+    one = a_ticker(Failing(), batch_size=2)
+    one.tick(noon)
+    assert one.is_broker_away
+    assert [record.message.split("  ")[0] for record in caplog.records] == [
+        "the broker is away: executions wait in the database"
+    ]
