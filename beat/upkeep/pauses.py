@@ -8,7 +8,7 @@ from jobs import definitions
 
 _AT_ONCE = 100
 # Many may end together, as after a maintenance; but other duties must not wait for long.
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 2.0
 
 
 def end_pauses(now: datetime) -> int:
