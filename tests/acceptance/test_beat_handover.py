@@ -51,12 +51,8 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBeats]:
 @pytest.fixture
 def both(started: TwoBeats) -> Iterator[TwoBeats]:
     started.replace_the_dead()
-    started.calm()
-    for beat in started.beats:
-        beat.forget()
-    yield started
-    for beat in started.beats:
-        beat.mend()
+    with started.beginning_calm():
+        yield started
 
 
 def has_all_shards(both: TwoBeats, beat: OneBeat) -> None:

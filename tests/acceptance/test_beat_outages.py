@@ -32,13 +32,8 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBeats]:
 
 @pytest.fixture
 def both(started: TwoBeats) -> Iterator[TwoBeats]:
-    started.calm()
-    for beat in started.beats:
-        beat.forget()
-    yield started
-    for beat in started.beats:
-        beat.mend()
-        print(f"--- {beat.process.name} ---\n{beat.log()}")  # noqa: T201 - pytest shows it on failure
+    with started.beginning_calm():
+        yield started
 
 
 def changes(said: list[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """Two real beats, each with lines of its own to PostgreSQL, Redis and RabbitMQ, and jobs that fire every second."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -107,6 +109,17 @@ class TwoBeats(Pulses):
         return [value for (value,) in self.rows(f"SELECT {column} FROM onbeat_beat ORDER BY pid")]
 
     # ── What the test waits for ──────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def beginning_calm(self) -> Iterator[None]:
+        """One test: all is well before it, and mended after it. What the beats said in between is shown if it fails."""
+        self.calm()
+        for beat in self.beats:
+            beat.forget()
+        yield
+        for beat in self.beats:
+            beat.mend()
+            print(f"--- {beat.process.name} ---\n{beat.log()}")  # noqa: T201 - pytest shows it on failure
 
     def calm(self) -> None:
         """Both reach everything, and share the shards between them, by what they say from now on."""
