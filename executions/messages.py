@@ -21,7 +21,7 @@ EXECUTION_HEADER = "onbeat_execution"
 ATTEMPT_HEADER = "onbeat_attempt"
 FIRE_TIME_HEADER = "onbeat_fire_time"
 JOB_KEY_HEADER = "onbeat_job"
-_OWN = {"id", "root_id"}  # of what Celery writes, these differ from message to message
+_OWN = {"id", "root_id", "retries", "timelimit"}  # of what Celery writes, these differ from message to message
 CONTENT_TYPE, CONTENT_ENCODING = "application/json", "utf-8"
 DELIVERY_MODE = 2  # kept over a restart of the broker
 
@@ -32,7 +32,7 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What is the same in all messages of one task. There is one for each task."""
+    """What is the same in all messages of one task. There is one for each task, or two: results are kept or not."""
 
     headers: dict[str, Any]
     embed: str  # the third part of the body, as JSON
@@ -76,7 +76,7 @@ class Delivery:
 
 def of_execution(execution: Outgoing) -> Message:
     task_id = str(execution.pk)
-    frame = _frame(execution.task)
+    frame = _frame(execution.task, execution.keep_result)
     return Message(
         task_id=task_id,
         priority=execution.priority,
@@ -89,17 +89,29 @@ def of_execution(execution: Outgoing) -> Message:
             ATTEMPT_HEADER: execution.attempt,
             FIRE_TIME_HEADER: execution.fire_time.isoformat(),
             JOB_KEY_HEADER: execution.job_key,
+            **_if_said(execution),
         },
     )
 
 
+def _if_said(execution: Outgoing) -> dict[str, Any]:
+    """What Celery itself reads, where it is not as usual: few messages have it, and each header costs time."""
+    headers: dict[str, Any] = {}
+    if execution.attempt > 1:
+        headers["retries"] = execution.attempt - 1
+    if execution.timeout_seconds is not None:
+        soft = execution.timeout_seconds
+        headers["timelimit"] = [soft + execution.stop_grace_seconds, soft]  # hard, soft
+    return headers
+
+
 @lru_cache(maxsize=1000)
-def _frame(task: str) -> Frame:
+def _frame(task: str, keep_result: bool) -> Frame:
     """As Celery makes it. What it leaves empty is left out: a worker takes both for the same, and each costs time."""
     message = current_app.amqp.as_task_v2(
         "",
         task,
-        ignore_result=True,
+        ignore_result=not keep_result,
         argsrepr="…",  # arguments may hold secrets, and these are shown by every tool that listens
         kwargsrepr="…",
     )

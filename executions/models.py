@@ -72,6 +72,8 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
             args_text=Cast("args", models.TextField()), kwargs_text=Cast("kwargs", models.TextField())
         )
         columns = {"job_key": "job__key", "args": "args_text", "kwargs": "kwargs_text"}
+        # As the job says now, not as it said when the row was made: how to run it, not what to run.
+        columns |= {name: f"job__{name}" for name in ("timeout_seconds", "stop_grace_seconds", "keep_result")}
         return [Outgoing._make(row) for row in stored.values_list(*(columns.get(n, n) for n in Outgoing._fields))]
 
     def queued_before(self, moment: datetime) -> "ExecutionQuerySet":
@@ -131,6 +133,12 @@ class Execution(models.Model):
     finished_at = models.DateTimeField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(blank=True)
+    # With a default in the database, here and below: a process of the release before does not name the column.
+    fingerprint = models.CharField(
+        max_length=16, blank=True, default="", db_default="", help_text="The same for errors that look alike."
+    )
+    checkpoint = models.JSONField(null=True, help_text="What its handler noted, for the next attempt.")
+    progress = models.JSONField(null=True, help_text="How far its handler said it is: done, total, note.")
     cancel_requested_at = models.DateTimeField(null=True)
     handled_at = models.DateTimeField(null=True, help_text="When a person dealt with this dead letter.")
     handled_note = models.CharField(max_length=REASON_CHARACTERS, blank=True)
@@ -170,7 +178,7 @@ class Execution(models.Model):
 
 
 class Attempt(models.Model):
-    """One try that has ended. Append-only: written once, in the transaction that ends it."""
+    """One try that has ended. Written once, in the transaction that ends it; a late word of its holder is added."""
 
     execution = models.ForeignKey(
         Execution, on_delete=models.CASCADE, related_name="attempts", db_constraint=False, db_index=False
@@ -182,6 +190,9 @@ class Attempt(models.Model):
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField()
     error = models.TextField(blank=True)
+    # Its holder came back when the attempt was over: what it had to say was refused, and is told here.
+    refused_at = models.DateTimeField(null=True)
+    refused_outcome = models.CharField(max_length=16, choices=choices(Outcome), blank=True, default="", db_default="")
 
     class Meta:
         db_table = "onbeat_attempt"
@@ -266,3 +277,33 @@ class HourlyCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.count} {self.state}"
+
+
+class DeadMessage(models.Model):
+    """A message that no worker could take and that names no execution of ours: foreign, broken or unreadable.
+
+    Written by `executions/dead_letters.py` alone. It waits for a person as a DEAD execution does.
+    """
+
+    digest = models.CharField(max_length=64, unique=True, help_text="A message that is collected twice is kept once.")
+    queue = models.CharField(max_length=255, help_text="The broker's queue it came from.")
+    exchange = models.CharField(max_length=255, blank=True)
+    routing_key = models.CharField(max_length=255, blank=True)
+    task = models.CharField(max_length=255, blank=True)
+    properties = models.JSONField(default=dict)
+    headers = models.JSONField(default=dict)
+    body = models.BinaryField()
+    error = models.TextField()
+    fingerprint = models.CharField(max_length=16)
+    collected_at = models.DateTimeField()
+    handled_at = models.DateTimeField(null=True)
+    handled_note = models.CharField(max_length=REASON_CHARACTERS, blank=True)
+
+    class Meta:
+        db_table = "onbeat_dead_message"
+        indexes = [
+            models.Index(fields=["collected_at"], condition=Q(handled_at=None), name="onbeat_dead_message_waiting")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task or 'a message'} from {self.queue}"

@@ -4,9 +4,11 @@ An expected race is an answer, not an exception: somebody else was first, there 
 """
 
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from executions.states import State
 
@@ -20,6 +22,25 @@ class Claim:
     worker: str
     started_at: datetime
     limited_job: int | None = None  # the job whose lock its end must hold
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a handler itself says about its next attempt; the number of attempts stays the policy's."""
+
+    retry_in: timedelta | None = None  # as the policy says, if it does not say when
+    gives_up: bool = False
+    args: Sequence[Any] | None = None  # with another payload
+    kwargs: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ToStop:
+    """An attempt that runs and that somebody asked to stop."""
+
+    execution_id: uuid.UUID
+    attempt: int
+    grace: timedelta  # from the word to the kill
 
 
 @dataclass(frozen=True)

@@ -32,3 +32,6 @@ class Outgoing(NamedTuple):
     kwargs: str
     queue: str
     priority: int
+    timeout_seconds: int | None
+    stop_grace_seconds: int
+    keep_result: bool

@@ -22,6 +22,7 @@ from jobs.misfires import DEFAULT_MISFIRE_LIMIT, Misfire, Skipped, why_skipped
 from jobs.recurrence import Cron, Every, Once, Within, shared_cron
 
 DEFAULT_GRACE_SECONDS = 60
+DEFAULT_STOP_GRACE_SECONDS = 30
 THROUGH_CHARACTERS = 32
 
 
@@ -78,6 +79,15 @@ class Job(models.Model):
     max_attempts = models.PositiveIntegerField(default=DEFAULT_MAX_ATTEMPTS)
     max_lost = models.PositiveIntegerField(default=DEFAULT_MAX_LOST)
     retry = models.JSONField(default=dict, blank=True, help_text="What differs from the default retry policy.")
+    timeout_seconds = models.PositiveIntegerField(
+        null=True, help_text="How long an attempt may take; empty: as its task says, or else the default."
+    )
+    stop_grace_seconds = models.PositiveIntegerField(
+        default=DEFAULT_STOP_GRACE_SECONDS,
+        db_default=DEFAULT_STOP_GRACE_SECONDS,
+        help_text="How long after being asked to stop an attempt is killed.",
+    )
+    keep_result = models.BooleanField(default=False, db_default=False, help_text="Also for Celery's AsyncResult.")
     overlap = models.CharField(
         max_length=16,
         choices=[(o.value, o.value.replace("_", " ").capitalize()) for o in Overlap],

@@ -20,7 +20,7 @@ from jobs import payloads
 from jobs.cron import depends_on_key
 from jobs.jitter import MOST_JITTER_SECONDS
 from jobs.misfires import DEFAULT_MISFIRE_LIMIT, MOST_MISFIRES, Misfire
-from jobs.models import DEFAULT_GRACE_SECONDS, Job, Kind, Schedule
+from jobs.models import DEFAULT_GRACE_SECONDS, DEFAULT_STOP_GRACE_SECONDS, Job, Kind, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
 from jobs.refusals import InvalidDefinition, shown
 
@@ -45,6 +45,9 @@ class Specification:
     priority: int = DEFAULT_PRIORITY
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     max_lost: int = DEFAULT_MAX_LOST
+    timeout_seconds: int | None = None
+    stop_grace_seconds: int = DEFAULT_STOP_GRACE_SECONDS
+    keep_result: bool = False
     overlap: Overlap = Overlap.ALLOW
     max_concurrency: int | None = None
     max_fires: int | None = None
@@ -68,6 +71,9 @@ class Specification:
             priority=job.priority,
             retry=replace(RetryPolicy.stored(job.retry), max_attempts=job.max_attempts),
             max_lost=job.max_lost,
+            timeout_seconds=job.timeout_seconds,
+            stop_grace_seconds=job.stop_grace_seconds,
+            keep_result=job.keep_result,
             overlap=Overlap(job.overlap),
             max_concurrency=job.max_concurrency,
             owner=job.owner,
@@ -113,6 +119,9 @@ class Specification:
             "max_attempts": self.retry.max_attempts,
             "retry": self.retry.to_store(),
             "max_lost": self.max_lost,
+            "timeout_seconds": self.timeout_seconds,
+            "stop_grace_seconds": self.stop_grace_seconds,
+            "keep_result": self.keep_result,
             "overlap": self.overlap,
             "max_concurrency": self.max_concurrency,
             "owner": self.owner,
@@ -167,6 +176,10 @@ _CALLED_HERE = {
     "start": "schedule=Within(…, start=…)",
     "end": "schedule=Within(…, end=…)",
     "max_retries": "retry=RetryPolicy(max_attempts=…)",
+    "timeout": "timeout_seconds=…",
+    "soft_time_limit": "timeout_seconds=…",
+    "time_limit": "timeout_seconds=…, with stop_grace_seconds=… on top",
+    "ignore_result": "keep_result=…",
     "jitter": "jitter_seconds=… for fires, or retry=RetryPolicy(jitter=…) for retries",
     "catchup": "misfire=Misfire.FIRE_ALL",
     "name": "key=…",
@@ -185,7 +198,7 @@ def _nearest_field(name: str, known: list[str]) -> str:
 
 _JOB_COLUMNS = [
     *("key", "task", "args", "kwargs", "queue", "priority", "max_attempts", "retry", "max_lost", "overlap"),
-    *("max_concurrency", "owner", "tags"),
+    *("max_concurrency", "timeout_seconds", "stop_grace_seconds", "keep_result", "owner", "tags"),
 ]
 _SCHEDULE_COLUMNS = [
     *("kind", "expression", "timezone", "anchor_at", "start_at", "end_at"),
@@ -240,6 +253,9 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "priority": (int, "a whole number"),
     "retry": (RetryPolicy, "a RetryPolicy"),
     "max_lost": (int, "a whole number"),
+    "timeout_seconds": (int | None, "a whole number"),
+    "stop_grace_seconds": (int, "a whole number"),
+    "keep_result": (bool, "True or False"),
     "overlap": (str, "text"),
     "max_concurrency": (int | None, "a whole number"),
     "max_fires": (int | None, "a whole number"),
@@ -255,7 +271,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
 def _check_types(said: Specification) -> None:
     for name, (kind, words) in _TYPES.items():
         value = getattr(said, name)
-        if not isinstance(value, kind) or isinstance(value, bool):
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise InvalidDefinition(name, f"{name} must be {words}, not {type(value).__name__}.{_as_cron(name, value)}")
 
 
@@ -294,6 +310,8 @@ def _check_numbers(said: Specification) -> None:
             "priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {shown(said.priority)}."
         )
     _check_range("max_lost", said.max_lost, 1, MOST_ATTEMPTS)
+    _check_range("timeout_seconds", said.timeout_seconds, 1, MOST_SECONDS)
+    _check_range("stop_grace_seconds", said.stop_grace_seconds, 0, MOST_SECONDS)
     _check_range("max_concurrency", said.max_concurrency, 1, MOST_ATTEMPTS)
     _check_range("max_fires", said.max_fires, 1, _LARGEST)
     _check_range("misfire_grace_seconds", said.misfire_grace_seconds, 0, _LARGEST)

@@ -13,6 +13,7 @@ from executions.lifecycle.before import (
     Split,
     explain,
     hold,
+    hurry,
     mark_queued,
     move,
     plan,
@@ -22,9 +23,18 @@ from executions.lifecycle.before import (
     split,
     unplan,
 )
-from executions.lifecycle.ends import cancel, fail, rescue, stop, succeed, wake
+from executions.lifecycle.ends import cancel, fail, lose, record_refused, rescue, stop, succeed, wake
 from executions.lifecycle.fires import plan_fires
-from executions.lifecycle.running import LOOK_AGAIN_AFTER, MOVED, claim, heartbeat
+from executions.lifecycle.running import (
+    LOOK_AGAIN_AFTER,
+    MOVED,
+    checkpoint,
+    claim,
+    claim_of,
+    heartbeat,
+    progress,
+    to_stop,
+)
 
 __all__ = [
     "LOOK_AGAIN_AFTER",
@@ -32,15 +42,21 @@ __all__ = [
     "SETTLED",
     "Split",
     "cancel",
+    "checkpoint",
     "claim",
+    "claim_of",
     "explain",
     "fail",
     "heartbeat",
     "hold",
+    "hurry",
+    "lose",
     "mark_queued",
     "move",
     "plan",
     "plan_fires",
+    "progress",
+    "record_refused",
     "record_skipped",
     "rescue",
     "revive",
@@ -48,6 +64,7 @@ __all__ = [
     "split",
     "stop",
     "succeed",
+    "to_stop",
     "unplan",
     "wake",
 ]

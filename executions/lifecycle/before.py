@@ -102,6 +102,12 @@ def move(execution_id: uuid.UUID, *, to: datetime, now: datetime) -> bool:
     )
 
 
+def hurry(ids: Collection[uuid.UUID], *, now: datetime) -> int:
+    """Let retries that wait for their time come now. No state changes."""
+    waiting = Execution.objects.with_ids(ids).scheduled().filter(attempt__gt=1, is_waiting=False, available_at__gt=now)
+    return waiting.update(available_at=now, reason="its retry was hurried")
+
+
 def skip(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> int:
     """SCHEDULED → SKIPPED: it will not run, and says why."""
     return (

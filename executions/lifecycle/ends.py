@@ -1,23 +1,26 @@
-"""How it ends: finished, tried again, given up, cancelled, rescued. Every end of a limited job wakes a waiter."""
+"""How it ends: finished, tried again, given up, lost, cancelled. Every end of a limited job wakes a waiter."""
 
 import uuid
 from collections import Counter
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import F, Q
 
 from executions import concurrency
-from executions.lifecycle.rows import ask_to_stop
+from executions.fingerprint import of_error
+from executions.identity import fire_time_of
+from executions.lifecycle.rows import ask_to_stop, held_by
 from executions.models import REASON_CHARACTERS, Attempt, Execution, ExecutionQuerySet
-from executions.outcomes import Cancelled, Claim, Finish, Rescued
+from executions.outcomes import Cancelled, Claim, Finish, Rescued, Wish
 from executions.retry import RetryPolicy, may_try_again, spread_of
 from executions.states import Outcome, State
 from executions.storable import storable_text
 
 _CANCELLED = "cancelled while it ran"
 _LOST = "The worker vanished while it ran this attempt: no heartbeat."
+_LOST_AND_TRIED_AGAIN = "its worker was lost; tried again"
 
 
 def succeed(claim: Claim, *, result: object, now: datetime) -> Finish:
@@ -27,35 +30,57 @@ def succeed(claim: Claim, *, result: object, now: datetime) -> Finish:
 
 
 def fail(
-    claim: Claim, *, error: str, now: datetime, kinds: tuple[str, ...] = (), outcome: Outcome = Outcome.FAILED
+    claim: Claim,
+    *,
+    error: str,
+    now: datetime,
+    kinds: tuple[str, ...] = (),
+    outcome: Outcome = Outcome.FAILED,
+    wish: Wish | None = None,
+    no_sooner_than: timedelta = timedelta(0),
 ) -> Finish:
     """RUNNING → SCHEDULED for the next attempt after a backoff, or → DEAD, or → CANCELLED if that was asked for."""
-    held = Execution.objects.with_id(claim.execution_id).running().filter(attempt=claim.attempt)
-    facts = held.values_list("lost", "max_attempts", "job__retry").first()
+    facts = held_by(claim).values_list("lost", "max_attempts", "job__retry").first()
     if facts is None:
         return Finish.REFUSED
     lost, max_attempts, retry = facts
     policy = RetryPolicy.stored(retry)
-    wanted = Q(cancel_requested_at=None)
-    has_attempts = may_try_again(attempt=claim.attempt, lost=lost, max_attempts=max_attempts)
-    if not has_attempts or not policy.deserves_retry(kinds):
-        finish = Finish.DEAD
-        ended = _end(claim, outcome, now=now, error=error, only=wanted, state=State.DEAD, finished_at=now)
+    if wish is None:
+        deserves_retry, wish = policy.deserves_retry(kinds), Wish()
     else:
-        finish = Finish.RETRY
-        delay = policy.delay(claim.attempt - lost, spread=spread_of(claim.execution_id))
-        ended = _end(
-            claim,
-            outcome,
-            now=now,
-            error=error,
-            only=wanted,
-            state=State.SCHEDULED,
-            attempt=claim.attempt + 1,
-            available_at=now + delay,
-            reason="waits for its retry",
-        )
-    return finish if ended else stop(claim, error=error, outcome=outcome, now=now)
+        deserves_retry = not wish.gives_up
+    if not deserves_retry or not may_try_again(attempt=claim.attempt, lost=lost, max_attempts=max_attempts):
+        return _give_up(claim, outcome, error=error, now=now)
+    delay = policy.delay(claim.attempt - lost, spread=spread_of(claim.execution_id))
+    delay = max(no_sooner_than, delay if wish.retry_in is None else wish.retry_in)
+    payload = {"args": wish.args and list(wish.args), "kwargs": wish.kwargs and dict(wish.kwargs)}
+    changes = {name: value for name, value in payload.items() if value is not None}
+    return _try_again(claim, outcome, error=error, now=now, at=now + delay, reason="waits for its retry", **changes)
+
+
+def lose(claim: Claim, *, error: str, now: datetime, outcome: Outcome = Outcome.WORKER_LOST) -> Finish:
+    """RUNNING → SCHEDULED at once, or → DEAD after too many losses, or → CANCELLED if that was asked for."""
+    facts = held_by(claim).values_list("lost", "max_lost").first()
+    if facts is None:
+        return Finish.REFUSED
+    lost, max_lost = facts
+    if lost + 1 >= max_lost:
+        return _give_up(claim, outcome, error=error, now=now, lost=lost + 1)
+    return _try_again(claim, outcome, error=error, now=now, at=now, reason=_LOST_AND_TRIED_AGAIN, lost=lost + 1)
+
+
+def _give_up(claim: Claim, outcome: Outcome, *, error: str, now: datetime, **changes: object) -> Finish:
+    changes |= {"state": State.DEAD, "finished_at": now}
+    ended = _end(claim, outcome, now=now, error=error, only=Q(cancel_requested_at=None), **changes)
+    return Finish.DEAD if ended else stop(claim, error=error, outcome=outcome, now=now)
+
+
+def _try_again(
+    claim: Claim, outcome: Outcome, *, error: str, now: datetime, at: datetime, reason: str, **changes: object
+) -> Finish:
+    changes |= {"state": State.SCHEDULED, "attempt": claim.attempt + 1, "available_at": at, "reason": reason}
+    ended = _end(claim, outcome, now=now, error=error, only=Q(cancel_requested_at=None), **changes)
+    return Finish.RETRY if ended else stop(claim, error=error, outcome=outcome, now=now)
 
 
 def stop(claim: Claim, *, now: datetime, error: str = "", outcome: Outcome = Outcome.CANCELLED) -> Finish:
@@ -80,12 +105,7 @@ def _end(
     with transaction.atomic():
         if claim.limited_job is not None:
             concurrency.lock([claim.limited_job])
-        rows = (
-            Execution.objects.with_id(claim.execution_id)
-            .running()
-            .filter(only or Q(), attempt=claim.attempt)
-            .update(error=error, **changes)
-        )
+        rows = held_by(claim).filter(only or Q()).update(error=error, fingerprint=of_error(error), **changes)
         if rows:
             Attempt.ended(claim.execution_id, claim.attempt, outcome, claim.worker, claim.started_at, now, error).save(
                 force_insert=True
@@ -93,6 +113,13 @@ def _end(
             if claim.limited_job is not None:
                 wake(claim.limited_job, now=now)
         return bool(rows)
+
+
+def record_refused(claim: Claim, outcome: Outcome, *, now: datetime) -> int:
+    """Let a past attempt tell that its holder came back after all, and with what. No state changes."""
+    fire_time = fire_time_of(claim.execution_id)
+    over = Attempt.objects.filter(execution=claim.execution_id, number=claim.attempt, fire_time=fire_time)
+    return over.filter(refused_at=None).update(refused_at=now, refused_outcome=outcome)
 
 
 def cancel(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> Cancelled:
@@ -140,15 +167,15 @@ def rescue(*, silent_since: datetime, now: datetime, limit: int = 1000) -> list[
         # higher attempt.
         lost = list(silent.with_ids(ids).exclude(job_id__in=busy_jobs).select_for_update(skip_locked=True))
         ends = {execution: _end_of_lost(execution) for execution in lost}
+        of_all = {"lost": F("lost") + 1, "error": _LOST, "fingerprint": of_error(_LOST)}
         for state, reason in ((State.CANCELLED, _CANCELLED), (State.DEAD, "")):
-            _running(ends, state).update(state=state, reason=reason, lost=F("lost") + 1, finished_at=now, error=_LOST)
+            _running(ends, state).update(state=state, reason=reason, finished_at=now, **of_all)
         _running(ends, State.SCHEDULED).update(
             state=State.SCHEDULED,
             attempt=F("attempt") + 1,
-            lost=F("lost") + 1,
             available_at=now,
-            reason="its worker was lost; tried again",
-            error=_LOST,
+            reason=_LOST_AND_TRIED_AGAIN,
+            **of_all,
         )
         Attempt.objects.bulk_create(
             Attempt.ended(e.pk, e.attempt, Outcome.WORKER_LOST, e.worker, e.started_at or now, now, _LOST) for e in lost

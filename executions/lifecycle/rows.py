@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db import transaction
 
 from executions.models import Execution, ExecutionQuerySet
+from executions.outcomes import Claim
 
 
 def change_free(pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet, **changes: object) -> int:
@@ -25,6 +26,11 @@ def change_free(pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet
             free = among.with_ids(ids).filter(attempt=attempt).select_for_update(skip_locked=True).order_by("pk")
             changed += Execution.objects.with_ids(list(free.values_list("pk", flat=True))).update(**changes)
     return changed
+
+
+def held_by(claim: Claim) -> ExecutionQuerySet:
+    """The claimed row, if the claim still stands: the attempt is the fence."""
+    return Execution.objects.with_id(claim.execution_id).running().filter(attempt=claim.attempt)
 
 
 def ask_to_stop(executions: ExecutionQuerySet, *, now: datetime) -> int:

@@ -1,7 +1,7 @@
 """While it runs: claimed or held back, and kept alive."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -11,9 +11,9 @@ from executions import concurrency
 from executions.concurrency import Limit
 from executions.identity import fire_time_of
 from executions.lifecycle.before import skip
-from executions.lifecycle.rows import ask_to_stop, change_free
+from executions.lifecycle.rows import ask_to_stop, change_free, held_by
 from executions.models import Execution, ExecutionQuerySet
-from executions.outcomes import Claim, Held
+from executions.outcomes import Claim, Held, ToStop
 from executions.states import CLAIMABLE, Overlap, State
 
 # Held rows look again by themselves after this long, whoever forgot to wake them.
@@ -86,6 +86,35 @@ def _ask_previous_to_stop(execution_id: uuid.UUID, limit: Limit, *, now: datetim
     ask_to_stop(Execution.objects.with_ids(list(previous.values_list("pk", flat=True)[:1])), now=now)
 
 
+def claim_of(execution_id: uuid.UUID, attempt: int, *, worker: str) -> Claim | None:
+    """The claim that a worker holds already, for whoever must end it in its place."""
+    running = Execution.objects.with_id(execution_id).running().filter(attempt=attempt, worker=worker)
+    facts = running.values_list("started_at", "job_id", "job__max_concurrency").first()
+    if facts is None:
+        return None
+    started_at, job_id, most = facts
+    assert started_at is not None  # what runs was started
+    return Claim(execution_id, attempt, worker, started_at, limited_job=None if most is None else job_id)
+
+
 def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: datetime) -> int:
     """Say that a worker still holds these (execution, attempt) pairs."""
     return change_free(held, Execution.objects.running().filter(worker=worker), heartbeat_at=now)
+
+
+def to_stop(held: Collection[tuple[uuid.UUID, int]], *, worker: str) -> list[ToStop]:
+    """Which of the attempts that a worker holds somebody asked to stop. Only looks."""
+    running = Execution.objects.with_ids([pk for pk, _ in held]).running().filter(worker=worker)
+    asked = running.filter(cancel_requested_at__isnull=False)
+    found = asked.values_list("pk", "attempt", "job__stop_grace_seconds")
+    return [ToStop(pk, attempt, timedelta(seconds=grace)) for pk, attempt, grace in found if (pk, attempt) in held]
+
+
+def checkpoint(claim: Claim, *, data: object) -> bool:
+    """Keep what the next attempt shall know. False: the claim no longer stands."""
+    return bool(held_by(claim).update(checkpoint=data))
+
+
+def progress(claim: Claim, *, said: object) -> bool:
+    """Keep how far it is. False: the claim no longer stands."""
+    return bool(held_by(claim).update(progress=said))

@@ -55,6 +55,8 @@ def as_said(value: Any, source: str, said: str) -> Any:
         return value if said == "none" else said
     if isinstance(value, str):
         return said
+    if isinstance(value, bool):
+        return {"yes": True, "no": False}[said]
     if isinstance(value, list):
         return said.split(",")
     if isinstance(value, tuple):

@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import amqp
 import pytest
@@ -43,13 +44,11 @@ words = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
     queue=st.text("abc-é", max_size=100),
     priority=st.integers(0, 9),
     attempt=st.integers(1, 2**31 - 1),
+    timeout_seconds=st.none() | st.integers(1, 3600),
+    keep_result=st.booleans(),
 )
-def test_any_message_is_packed_as_by_the_library(
-    args: list[object], key: str, task: str, queue: str, priority: int, attempt: int
-) -> None:
-    message = of_execution(
-        an_outgoing(args=json.dumps(args), job_key=key, task=task, queue=queue, priority=priority, attempt=attempt)
-    )
+def test_any_message_is_packed_as_by_the_library(args: list[object], key: str, queue: str, **more: Any) -> None:
+    message = of_execution(an_outgoing(args=json.dumps(args), job_key=key, queue=queue, **more))
     assert ours(message, routing_key=queue) == theirs(message, routing_key=queue)
 
 
