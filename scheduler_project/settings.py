@@ -147,7 +147,7 @@ LOGGING = {
         "django.request": {"filters": ["worth_a_line"]},
         # Our own events tell of every run; Celery would say the same twice more.
         "celery.worker.strategy": {"level": "WARNING"},
-        "celery.app.trace": {"level": "WARNING"},
+        "celery.app.trace": {"level": "ERROR"},
         # While PostgreSQL is away the pool complains at every try; our own line says it once.
         "psycopg.pool": {"level": "ERROR"},
     },
@@ -206,6 +206,7 @@ ONBEAT_BEAT_SILENT_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_SILENT_AFTER
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_WORKERS_HEARTBEAT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_HEARTBEAT_SECONDS", 5)
 ONBEAT_WORKERS_LOST_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_LOST_AFTER_SECONDS", 20)
+ONBEAT_WORKERS_TIMEOUT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_TIMEOUT_SECONDS", 3600)
 
 # Variables that the launcher reads and the settings do not.
 ENVIRONMENT.asked_for.update({"ONBEAT_ENV_FILE", "ONBEAT_ADMIN_PASSWORD"})

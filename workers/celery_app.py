@@ -1,7 +1,10 @@
 """What a Celery app needs in order to run executions: one call in the project's `celery.py`."""
 
+from typing import Any
+
 from celery import Celery
 from celery.app.amqp import Queues
+from celery.app.registry import TaskRegistry
 from kombu import Queue
 
 from executions import folder_broker
@@ -17,9 +20,35 @@ class _OurQueues(Queues):
         return super().new_missing(name) if job_queue is None else queues.work_queue(job_queue)
 
 
+class _Tracked(TaskRegistry):
+    """A task that brings its own `base=` would escape the app's task class."""
+
+    def __setitem__(self, name: str, task: Any) -> None:
+        from workers.task import tracked  # needs the models as well
+
+        super().__setitem__(name, tracked(task))
+
+
+_DEFAULTS = {
+    "worker_consumer": "workers.consumer:Consumer",
+    # How long Celery waits for the word of a child that died. Its word is in the database, if it had one.
+    "worker_lost_wait": 1.0,
+}
+
+
 def install(app: Celery) -> None:
     """Track executions in every task of the app, and let its workers give signs of life."""
     folder_broker.register()
     app.task_cls = "workers.task:TrackedTask"
     app.amqp.queues_cls = _OurQueues
+    app.add_defaults(lambda: _DEFAULTS)
     app.steps["worker"].add("workers.heartbeat:Heartbeat")
+    app.steps["consumer"].add("workers.consumer:DeadLetterQueue")
+    _track_all(app)
+
+
+def _track_all(app: Any) -> None:
+    tasks = _Tracked()
+    for name, task in app._tasks.items():
+        tasks[name] = task
+    app._tasks = tasks

@@ -1,101 +1,152 @@
-"""Signs of life from a worker's parent process.
+"""Signs of life from a worker's parent process, and the word to stop.
 
 A thread of the parent, with a database connection of its own, says every few seconds which attempts its children hold.
-It does not depend on the children: a task that keeps its CPU busy is not taken for dead.
+It does not depend on the children: a task that keeps its CPU busy is not taken for dead. In between it asks each second
+whether one of them is to stop. Invariant: it goes on until the last child has ended, also while the worker is stopping.
 """
 
-import os
-import socket
 import threading
+import time
 import uuid
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from celery import bootsteps
+from celery import bootsteps, signals
 from celery.worker import state
 from django.conf import settings
-from django.db import Error, connection
+from django.db import connection
 
 from executions import events, lifecycle
 from executions.clock import Clock
-from executions.messages import Malformed, delivery
+from executions.outcomes import ToStop
 from executions.storable import in_a_line
-from workers.models import Worker
+from workers import pools, registry, stopping
+from workers.orders import Why, name_of
+from workers.recorder import Recorder
+from workers.request import TrackedRequest
+
+LOOK_EVERY_SECONDS = 1.0
 
 
 class Heartbeat(bootsteps.StartStopStep):
-    """Runs in the worker's parent from its start to its stop."""
+    """Started with the worker's pool; stopped when the worker has nothing left that could run."""
 
     requires = ("celery.worker.components:Pool",)
 
-    def __init__(self, _parent: Any, **_options: Any) -> None:
-        self._thread: threading.Thread | None = None
-        self._stop = threading.Event()
+    def __init__(self, parent: Any, **_options: Any) -> None:
+        pools.check(parent.pool_cls)
+        self._thread = HeartbeatThread(parent)
+        self._recorder = Recorder()
 
-    def start(self, parent: Any) -> None:
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._run, args=(parent,), name="onbeat-heartbeat", daemon=True)
+    def start(self, parent: Any) -> None:  # noqa: ARG002 - Celery passes it by name
+        self._recorder.start()
+        self._thread.start()
+        # Not when Celery stops its steps: it stops this one first, and only then waits for the tasks that run.
+        signals.worker_shutdown.connect(self._leave, weak=False)
+
+    def _leave(self, **_kwargs: Any) -> None:
+        self._recorder.stop()
+        self._thread.stop()
+
+
+class HeartbeatThread:
+    def __init__(self, parent: Any) -> None:
+        self._parent = parent
+        self._clock = Clock()
+        self._thread = threading.Thread(target=self._run, name="onbeat-heartbeat", daemon=True)
+        self._stop = threading.Event()
+        self._is_away = False
+        self._kill_at: dict[TrackedRequest, float] = {}
+
+    def start(self) -> None:
         self._thread.start()
 
-    def stop(self, parent: Any) -> None:  # noqa: ARG002 - Celery passes it by name
+    def stop(self) -> None:
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(timeout=5)
+        self._thread.join(timeout=5)
 
-    def terminate(self, parent: Any) -> None:
-        self.stop(parent)
-
-    def _run(self, parent: Any) -> None:
-        clock = Clock()
-        is_away = False
+    def _run(self) -> None:
+        beat_at = time.monotonic()
         while True:
             try:
-                _say_alive(parent, clock.now())
-                is_away = False
+                if time.monotonic() >= beat_at:
+                    beat_at = time.monotonic() + settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS
+                    self._beat(self._clock.now())
+                self._look()
+                self._is_away = False
             except Exception as error:
                 # Whatever it was: without heartbeats the worker's living work would be taken for lost, so go on.
-                if not is_away:
-                    events.warn("no heartbeat could be written", worker=parent.hostname, error=in_a_line(error))
-                is_away = True
+                if not self._is_away:
+                    events.warn("no heartbeat could be written", worker=self._name, error=in_a_line(error))
+                self._is_away = True
                 connection.close()
-            if self._stop.wait(settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS):
+            if self._stop.wait(min(LOOK_EVERY_SECONDS, settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS)):
                 break
-        _leave(parent)
+        registry.leave(self._name)
+        connection.close()
+
+    @property
+    def _name(self) -> str:
+        return str(self._parent.hostname)
+
+    def _beat(self, now: datetime) -> None:
+        held = _held()
+        lifecycle.heartbeat(held, worker=self._name, now=now)
+        registry.say(self._parent, running=_running(), now=now)
+
+    def _look(self) -> None:
+        """What is to stop: by its time limit, where the pool watches none, or because somebody asked for it."""
+        stopping.stop_overdue()
+        held = _running()
+        if held:
+            for order in lifecycle.to_stop(held, worker=self._name):
+                self._tell(order)
+        self._kill_overdue()
+
+    def _tell(self, order: ToStop) -> None:
+        if stopping.stop(name_of(str(order.execution_id), order.attempt), Why.CANCELLED):
+            return  # it ran in this very process
+        for request in _requests():
+            if _pair(request) == (order.execution_id, order.attempt) and request not in self._kill_at:
+                self._kill_at[request] = time.monotonic() + order.grace.total_seconds()
+                self._in_loop(request.ask_to_stop)
+
+    def _kill_overdue(self) -> None:
+        for request, moment in list(self._kill_at.items()):
+            if not request.is_running():
+                del self._kill_at[request]
+            elif time.monotonic() >= moment:
+                self._in_loop(request.kill)
+
+    def _in_loop(self, deed: Any) -> None:
+        """In Celery's loop, if the broker's transport has one."""
+        hub = getattr(self._parent, "hub", None)
+        if hub is None:
+            deed()
+        else:
+            hub.call_soon(deed)
 
 
-def _say_alive(parent: Any, now: datetime) -> None:
-    lifecycle.heartbeat(_held(), worker=parent.hostname, now=now)
-    facts = {
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "queues": sorted(parent.app.amqp.queues.consume_from),
-        "heartbeat_at": now,
-    }
-    if not Worker.objects.filter(name=parent.hostname).update(**facts):
-        Worker.objects.create(name=parent.hostname, started_at=now, **facts)
-
-
-def _held() -> list[tuple[uuid.UUID, int]]:
-    """The attempts this worker has taken from the broker and not yet ended."""
+def _requests() -> list[TrackedRequest]:
+    """What this worker has taken from the broker and not yet ended, of ours."""
     while True:
         try:
             requests = list(state.reserved_requests)
             break
         except RuntimeError:  # the worker's own thread changed the set while we read it
             continue
-    held = []
-    for request in requests:
-        with suppress(Malformed):
-            if (ours := delivery(request.request_dict)) is not None:
-                held.append((ours.execution_id, ours.attempt))
-    return held
+    return [request for request in requests if getattr(request, "delivery", None) is not None]
 
 
-def _leave(parent: Any) -> None:
-    try:
-        Worker.objects.filter(name=parent.hostname).delete()
-    except Error:
-        events.warn("the database is away: this worker leaves without signing off", worker=parent.hostname)
-    finally:
-        connection.close()
+def _pair(request: TrackedRequest) -> tuple[uuid.UUID, int]:
+    assert request.delivery is not None
+    return request.delivery.execution_id, request.delivery.attempt
+
+
+def _held() -> list[tuple[uuid.UUID, int]]:
+    return [_pair(request) for request in _requests()]
+
+
+def _running() -> list[tuple[uuid.UUID, int]]:
+    """Of these, what a child or a thread has begun with."""
+    return [_pair(request) for request in _requests() if request.time_start is not None]

@@ -14,7 +14,12 @@ class Worker(models.Model):
     name = models.CharField(max_length=255, primary_key=True, help_text="Celery's node name.")
     host = models.CharField(max_length=255)
     pid = models.PositiveIntegerField()
+    pool = models.CharField(max_length=255, blank=True)
+    concurrency = models.PositiveIntegerField(default=0)
     queues = models.JSONField(default=list)
+    tasks = models.JSONField(default=list, help_text="The tasks it knows, without Celery's own.")
+    version = models.CharField(max_length=64, blank=True)
+    running = models.JSONField(default=list, help_text="The executions it runs now.")
     started_at = models.DateTimeField()
     heartbeat_at = models.DateTimeField()
 

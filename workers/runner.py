@@ -1,93 +1,139 @@
-"""Running one delivery: claim → call → finish.
+"""Running one delivery: claim → call → outcome → finish.
 
 A pipeline of small steps over one claim. Invariant: a message is dropped only on a definite "not yours" from the
 database; when the database cannot be asked, the step is tried again in place and then the message goes back.
 """
 
-import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
-from celery.exceptions import Reject
+from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # the stubs do not know it
+from celery.exceptions import Reject, Retry, SoftTimeLimitExceeded, TaskPredicate
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 
 from executions import events, lifecycle
 from executions.clock import Clock
 from executions.messages import Delivery
-from executions.outcomes import Claim, Finish, Held
+from executions.outcomes import Claim, Finish, Held, Wish
 from executions.retry import kinds_of
+from executions.states import Outcome
 from executions.storable import in_a_line, storable_error, storable_result
-
-T = TypeVar("T")
-
-_DATABASE_RETRIES_SECONDS = (0.2, 0.5, 1, 2, 5, 10)
+from workers import context, stopping
+from workers.context import Context
+from workers.orders import Why
+from workers.patience import LONG_SECONDS, SHORT_SECONDS, reaching_database
+from workers.stopping import Call, Cancelled
 
 _clock = Clock()
 
 
-def run(delivery: Delivery, *, worker: str, call: Callable[[], Any]) -> Any:
+@dataclass(frozen=True)
+class Ended:
+    """What became of a delivery. Without a finish it was not run: its attempt was taken, over, or held back."""
+
+    finish: Finish | None = None
+    result: Any = None  # as it is stored
+    error: BaseException | None = None
+
+
+def run(delivery: Delivery, *, worker: str, call: Callable[[], Any], limit_seconds: float | None = None) -> Ended:
     """Run the task's own code under the delivery's claim, and record how it ended."""
-    claim = _reaching_database(
-        lambda: lifecycle.claim(delivery.execution_id, delivery.attempt, worker=worker, now=_clock.now())
+    claim = _claim(delivery, worker)
+    if claim is None:
+        return Ended()
+    running = stopping.begin(str(delivery.execution_id), delivery.attempt, limit_seconds=limit_seconds)
+    here = Context(
+        delivery.execution_id, delivery.job_key, delivery.fire_time, delivery.attempt, claim=claim, call=running
+    )
+    try:
+        with context.entered(here):
+            result = stopping.call_step(running, call)
+    except Cancelled as error:
+        return _stopped(claim, delivery, error, running)
+    except TaskPredicate as error:
+        return _said_in_celerys_words(here, claim, delivery, error)
+    except Exception as error:
+        return _failed(claim, delivery, error, wish=here.wish)
+    except SystemExit as error:
+        if terminate_handler_fired():
+            raise  # this process is told to end; who sees it end records the loss
+        return _failed(claim, delivery, error)
+    if here.wish is not None:  # `self.retry(throw=False)`
+        return _failed(claim, delivery, Retry("the handler asked for another attempt"), wish=here.wish)
+    return _succeeded(claim, delivery, result)
+
+
+def _claim(delivery: Delivery, worker: str) -> Claim | None:
+    claim = reaching_database(
+        lambda: lifecycle.claim(delivery.execution_id, delivery.attempt, worker=worker, now=_clock.now()),
+        SHORT_SECONDS,
     )
     if claim is None:
         # Taken by another worker, cancelled, or over: an ordinary end for a message that came twice.
         events.emit("message dropped, its attempt is taken or over", **_names(delivery))
-        return None
-    if isinstance(claim, Held):
+    elif isinstance(claim, Held):
         # The row waits in the database or was skipped; this message has done its part.
         events.emit("held back", **_names(delivery), state=claim.state, reason=claim.reason)
         return None
-    try:
-        result = call()
-    except Exception as error:
-        _fail(claim, delivery, error)
-        raise
-    _succeed(claim, delivery, result)
-    return result
+    return claim
 
 
-def _succeed(claim: Claim, delivery: Delivery, result: object) -> None:
+def _said_in_celerys_words(here: Context, claim: Claim, delivery: Delivery, said: Any) -> Ended:
+    if isinstance(said, Retry):
+        cause = said.exc if isinstance(said.exc, BaseException) else said
+        return _failed(claim, delivery, cause, wish=here.wish or Wish())
+    if isinstance(said, Reject):
+        is_wanted_again: bool = said.requeue  # type: ignore[attr-defined]  # the stubs do not know it
+        return _failed(claim, delivery, said, wish=Wish(gives_up=not is_wanted_again))
+    return _succeeded(claim, delivery, None)  # Ignore: whatever came of it, it is over
+
+
+def _succeeded(claim: Claim, delivery: Delivery, result: object) -> Ended:
     kept = storable_result(result, limit_bytes=settings.ONBEAT_EXECUTIONS_RESULT_BYTES)
-    finish = _reaching_database(lambda: lifecycle.succeed(claim, result=kept, now=_clock.now()))
-    _say(finish, delivery)
+    finish = reaching_database(lambda: lifecycle.succeed(claim, result=kept, now=_clock.now()), LONG_SECONDS)
+    _say(finish, claim, delivery, Outcome.SUCCEEDED)
+    return Ended(finish, result=kept)
 
 
-def _fail(claim: Claim, delivery: Delivery, error: Exception) -> None:
-    text = storable_error(error)
-    finish = _reaching_database(lambda: lifecycle.fail(claim, error=text, kinds=kinds_of(error), now=_clock.now()))
-    _say(finish, delivery, error=in_a_line(error))
-    if finish is Finish.DEAD:
-        raise Reject(error, requeue=False) from error
+def _failed(claim: Claim, delivery: Delivery, error: BaseException, *, wish: Wish | None = None) -> Ended:
+    outcome = Outcome.TIMED_OUT if isinstance(error, SoftTimeLimitExceeded) else Outcome.FAILED
+    if outcome is Outcome.TIMED_OUT:
+        _forget_connection()
+    text, kinds = storable_error(error), kinds_of(error)
+    finish = reaching_database(
+        lambda: lifecycle.fail(claim, error=text, kinds=kinds, outcome=outcome, wish=wish, now=_clock.now()),
+        LONG_SECONDS,
+    )
+    _say(finish, claim, delivery, outcome, error=in_a_line(error))
+    return Ended(finish, error=error)
 
 
-def _reaching_database(step: Callable[[], T]) -> T:
-    """Do a step that needs the database, waiting for it if it is away; then the message goes back to its queue."""
-    for pause in _DATABASE_RETRIES_SECONDS:
-        try:
-            return step()
-        except (OperationalError, InterfaceError) as error:
-            events.warn("the database is away: the worker waits", seconds=pause, error=type(error).__name__)
-            connection.close()
-            time.sleep(pause)
-    try:
-        return step()
-    except (OperationalError, InterfaceError) as error:
-        raise Reject(error, requeue=True) from error
+def _stopped(claim: Claim, delivery: Delivery, error: BaseException, running: Call) -> Ended:
+    _forget_connection()
+    finish = reaching_database(lambda: lifecycle.stop(claim, now=_clock.now()), LONG_SECONDS)
+    if finish is Finish.REFUSED and Why.CANCELLED not in running.reasons:
+        return _failed(claim, delivery, error)  # the handler raised it by itself
+    _say(finish, claim, delivery, Outcome.CANCELLED)
+    return Ended(finish, error=error)
 
 
-def _say(finish: Finish, delivery: Delivery, **details: object) -> None:
+def _forget_connection() -> None:
+    """The handler may have been interrupted in the middle of a question to the database."""
+    if not connection.in_atomic_block:
+        connection.close()
+
+
+def _say(finish: Finish, claim: Claim, delivery: Delivery, outcome: Outcome, **details: object) -> None:
     if finish is Finish.REFUSED:
-        events.warn("finish refused: another attempt holds this execution", **_names(delivery))
+        events.warn("finish refused: another attempt holds this execution", **_names(delivery), outcome=outcome)
+        reaching_database(lambda: lifecycle.record_refused(claim, outcome, now=_clock.now()), SHORT_SECONDS)
     elif finish in (Finish.SUCCEEDED, Finish.CANCELLED):
         events.emit(finish.value, **_names(delivery))
     else:
-        events.warn(
-            "failed, a retry is scheduled" if finish is Finish.RETRY else "failed for good",
-            **_names(delivery),
-            **details,
-        )
+        what = "failed, a retry is scheduled" if finish is Finish.RETRY else "failed for good"
+        events.warn(what, **_names(delivery), **details)
 
 
 def _names(delivery: Delivery) -> dict[str, object]:

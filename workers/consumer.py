@@ -1,0 +1,41 @@
+"""The worker's consumer: what cannot be read is a dead letter, and the place for dead letters exists."""
+
+from typing import Any
+
+import amqp
+from celery import bootsteps
+from celery.utils.log import get_logger
+from celery.worker.consumer import Consumer as CelerysConsumer
+
+from executions import events, queues
+from executions.storable import in_a_line
+from workers import control  # noqa: F401 - to be there when the worker listens to remote control
+
+logger = get_logger(__name__)
+
+
+class Consumer(CelerysConsumer):
+    connection_errors: Any
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        """Celery would acknowledge it, and nobody would ever see it again."""
+        events.warn(
+            "a message cannot be read: it goes to the dead letters",
+            content_type=message.content_type,
+            error=in_a_line(exc),
+        )
+        message.reject_log_error(logger, self.connection_errors)
+
+
+class DeadLetterQueue(bootsteps.StartStopStep):
+    """RabbitMQ drops what a worker rejects if nothing is bound to the exchange it goes to."""
+
+    requires = ("celery.worker.consumer.connection:Connection",)
+
+    def start(self, c: Any) -> None:
+        channel = c.connection.channel()
+        try:
+            queues.dead_letter_queue().bind(channel).declare()
+            channel.close()
+        except amqp.ChannelError as error:
+            events.warn("what this worker gives up may be lost to the dead-letter queue", error=in_a_line(error))

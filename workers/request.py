@@ -1,0 +1,144 @@
+"""A delivery as the worker's parent sees it: its time limits, its end by force, and when its message is done with.
+
+Celery glue only. Invariant: the message of an attempt that did not end by itself stays unacknowledged until its end is
+in the database; then nobody can claim the attempt a second time, and nothing is lost if the parent dies as well.
+"""
+
+import os
+import signal
+from typing import Any
+
+from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # the stubs do not know it
+from celery.exceptions import Reject, Terminated, TimeLimitExceeded, WorkerLostError
+from celery.utils.log import get_logger
+from celery.worker import state
+from celery.worker.request import Request
+from django.conf import settings
+
+from executions import events
+from executions.messages import Delivery, Malformed, delivery
+from executions.states import Outcome
+from jobs.models import DEFAULT_STOP_GRACE_SECONDS
+from workers import orders, recorder
+from workers.orders import Why
+from workers.recorder import Death
+from workers.task import Stopped
+
+logger = get_logger(__name__)
+
+# The child did not live to say how it went. (With SystemExit it went by itself.)
+_DEATHS = (WorkerLostError, Terminated, TimeLimitExceeded, SystemExit, KeyboardInterrupt)
+
+
+class TrackedRequest(Request):
+    worker_pid: Any  # of the child that works on it
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.death: Death | None = None
+        self.was_killed = False
+        self.delivery = _delivery(self.request_dict)
+        if self.delivery is not None and not any((*self.time_limits, self.task.time_limit, self.task.soft_time_limit)):
+            soft = settings.ONBEAT_WORKERS_TIMEOUT_SECONDS
+            self.time_limits = self.request_dict["timelimit"] = (soft + DEFAULT_STOP_GRACE_SECONDS, soft)
+
+    @property
+    def name_of_call(self) -> bytes:
+        return orders.name_of(self.id, self.delivery.attempt if self.delivery else 0)
+
+    # ── Its end ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
+        if self.delivery is None:
+            return super().on_failure(exc_info, send_failed_event, return_ok)
+        error = exc_info.exception
+        if isinstance(error, ExceptionWithTraceback):
+            error = error.exc
+        if isinstance(error, _DEATHS):
+            self._has_died(error)
+            self.send_event("task-failed", exception=repr(error), traceback="")
+            return_ok = True  # our own line tells of it
+        elif isinstance(error, Stopped):
+            self.send_event("task-revoked", terminated=True, signum=None, expired=False)
+        elif isinstance(error, Reject):
+            return self._on_reject_of_ours(error)
+        return super().on_failure(exc_info, send_failed_event, return_ok)
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        if soft:
+            # Celery sends the signal next; the child looks whether it is meant.
+            orders.give(self.worker_pid, self.name_of_call, Why.TIMED_OUT)
+        elif self.delivery is not None:
+            self._has_died(TimeLimitExceeded(timeout))
+        super().on_timeout(soft, timeout)
+
+    def _has_died(self, error: BaseException) -> None:
+        """Comes twice on a hard time limit; the first word counts."""
+        if self.death is not None:
+            return
+        assert self.delivery is not None
+        if isinstance(error, TimeLimitExceeded):
+            outcome, said = Outcome.TIMED_OUT, f"It took longer than its hard time limit of {error.args[0]:g} s."
+        elif self.was_killed:
+            outcome, said = Outcome.CANCELLED, "It was asked to stop, did not, and was killed."
+        else:
+            why = str(error).partition(" Job:")[0] or type(error).__name__
+            outcome, said = Outcome.WORKER_LOST, f"The process that ran this attempt ended: {why}"
+        self.death = Death(self, self.delivery, self.hostname, outcome, said)
+        recorder.put(self.death)
+
+    def _on_reject_of_ours(self, error: Any) -> None:
+        """Without Celery's record of a failure: the child has told of it, with the error itself."""
+        state.task_ready(self)
+        self.reject(requeue=error.requeue)
+        if not error.requeue:
+            self.send_event("task-failed", exception=repr(error.reason), traceback="")
+
+    # ── Its message ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def acknowledge(self) -> None:
+        if self.death is None:
+            super().acknowledge()
+
+    def reject(self, requeue: bool = False) -> None:
+        if self.death is None:
+            super().reject(requeue=requeue)
+
+    def release(self) -> None:
+        """Its end by force is in the database: the message may go."""
+        super().acknowledge()
+
+    # ── Stopping it ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def is_running(self) -> bool:
+        return self in state.active_requests and self.worker_pid not in (None, os.getpid())
+
+    def ask_to_stop(self) -> None:
+        """In Celery's own loop: there no child is given another task before the end of the last one was seen."""
+        if self.is_running():
+            orders.give(self.worker_pid, self.name_of_call, Why.CANCELLED)
+            os.kill(self.worker_pid, signal.SIGUSR1)
+
+    def kill(self) -> None:
+        if self.is_running():
+            self.was_killed = True
+            events.warn("asked to stop, it did not: it is killed", execution=self.id, process=self.worker_pid)
+            os.kill(self.worker_pid, signal.SIGKILL)
+
+    def terminate(self, pool: Any, signal: Any = None) -> None:
+        """A revoke: for an execution that is a cancel, asked for in the database."""
+        if self.delivery is None:
+            super().terminate(pool, signal)
+        else:
+            recorder.put(recorder.Revoke((self.delivery.execution_id,)))
+
+    def revoked(self) -> bool:
+        """Whether an execution is wanted is known in the database alone."""
+        return False if self.delivery is not None else bool(super().revoked())
+
+
+def _delivery(headers: dict[str, Any]) -> Delivery | None:
+    try:
+        return delivery(headers)
+    except Malformed:
+        return None  # the child rejects it
