@@ -6,7 +6,7 @@ Invariant: whatever a handler returns or raises can be stored, so a strange valu
 import json
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 ERROR_CHARACTERS = 20_000
@@ -66,9 +66,14 @@ def _described(value: object) -> str:
         return f"a value of type {type(value).__name__}"
 
 
-def storable_error(error: BaseException) -> str:
-    """The traceback, its end kept when it is too long: that is where the message stands."""
-    text = "".join(traceback.format_exception(error)).strip()
+def storable_error(error: BaseException, *, without: Collection[str] = ()) -> str:
+    """The traceback, its end kept when it is too long: that is where the message stands.
+
+    Without the files named: those around the handler tell nothing about the error in it.
+    """
+    told = traceback.TracebackException.from_exception(error)
+    told.stack = traceback.StackSummary.from_list([frame for frame in told.stack if frame.filename not in without])
+    text = "".join(told.format()).strip()
     return storable_text(text[-ERROR_CHARACTERS:], ERROR_CHARACTERS)
 
 

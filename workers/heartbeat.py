@@ -99,9 +99,15 @@ class HeartbeatThread:
         stopping.stop_overdue()
         held = _running()
         if held:
+            self._notice_dead_children()
             for order in lifecycle.to_stop(held, worker=self._name):
                 self._tell(order)
         self._kill_overdue()
+
+    def _notice_dead_children(self) -> None:
+        """Celery looks when a child's end shows, and that may be a moment too soon; then only 5 s later."""
+        if getattr(self._parent, "hub", None) is not None:
+            self._in_loop(self._parent.pool.maintain_pool)
 
     def _tell(self, order: ToStop) -> None:
         if stopping.stop(name_of(str(order.execution_id), order.attempt), Why.CANCELLED):

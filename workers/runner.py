@@ -6,6 +6,7 @@ database; when the database cannot be asked, the step is tried again in place an
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # the stubs do not know it
@@ -27,6 +28,7 @@ from workers.patience import LONG_SECONDS, SHORT_SECONDS, reaching_database
 from workers.stopping import Call, Cancelled
 
 _clock = Clock()
+_AROUND_THE_HANDLER = (__file__, str(stopping.__file__), str(Path(__file__).with_name("task.py")))
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _failed(claim: Claim, delivery: Delivery, error: BaseException, *, wish: Wis
     outcome = Outcome.TIMED_OUT if isinstance(error, SoftTimeLimitExceeded) else Outcome.FAILED
     if outcome is Outcome.TIMED_OUT:
         _forget_connection()
-    text, kinds = storable_error(error), kinds_of(error)
+    text, kinds = storable_error(error, without=_AROUND_THE_HANDLER), kinds_of(error)
     finish = reaching_database(
         lambda: lifecycle.fail(claim, error=text, kinds=kinds, outcome=outcome, wish=wish, now=_clock.now()),
         LONG_SECONDS,
