@@ -26,6 +26,7 @@ import django
 django.setup()
 from datetime import timedelta
 from celery.result import AsyncResult
+from beat.upkeep import lost_messages
 from django.core.management import call_command
 from executions import lifecycle
 from executions.clock import database_now
@@ -44,7 +45,7 @@ for line in sys.stdin:
 class Crew:
     def __init__(self, folder: Path, *, is_full: bool, **environment: str) -> None:
         self.platform = Platform(folder, is_full=is_full)
-        self.platform.environment |= {"ONBEAT_BEAT_MESSAGE_LOST_AFTER_SECONDS": "2", **environment}
+        self.platform.environment |= {"ONBEAT_BEAT_MESSAGE_LOST_AFTER_SECONDS": "1", **environment}
         self.notes = folder / "notes"
         self._stack = ExitStack()
         self._python: subprocess.Popen[str] | None = None

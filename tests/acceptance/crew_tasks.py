@@ -29,6 +29,13 @@ def work(path: str, seconds: float = 0) -> str:
     return "done"
 
 
+@shared_task(name="crew.wait_for")
+def wait_for(path: str) -> None:
+    """Until the file is there."""
+    while not Path(path).exists():
+        time.sleep(0.05)
+
+
 @shared_task(name="crew.spin")
 def spin(seconds: float) -> str:
     """Keep a CPU busy and the interpreter's lock with it."""
