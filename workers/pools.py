@@ -1,12 +1,12 @@
 """The pools of Celery that a worker may have. What each can do: docs/reference/pools.md."""
 
-from celery.exceptions import ImproperlyConfigured
-
 TESTED = {
     "celery.concurrency.prefork:TaskPool": "prefork",
     "celery.concurrency.thread:TaskPool": "threads",
     "celery.concurrency.solo:TaskPool": "solo",
 }
+
+UNTESTED = ("gevent", "eventlet")
 
 
 def refusal(name: str) -> str:
@@ -22,4 +22,4 @@ def check(pool: type) -> None:
     """Heartbeats, time limits and cancelling are tried with some pools, and with others nobody knows."""
     name = name_of(pool)
     if name not in TESTED.values():
-        raise ImproperlyConfigured(refusal(name))
+        raise SystemExit(refusal(name))

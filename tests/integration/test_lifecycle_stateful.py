@@ -223,6 +223,14 @@ class Lives(Model):
         self._begin()
         self._finish(self._any_claim(which), lambda claim: lifecycle.stop(claim, now=self.now), self._stopped)
 
+    @precondition(lambda self: self.claims)
+    @rule(which=ANY)
+    def lose(self, which: int) -> None:
+        self._begin()
+        self._finish(
+            self._any_claim(which), lambda claim: lifecycle.lose(claim, error="killed", now=self.now), self._lost
+        )
+
     def _finish(
         self,
         claim: Claim,
@@ -252,6 +260,13 @@ class Lives(Model):
         if row.attempt - row.lost < policy.max_attempts and policy.deserves_retry(kinds):
             return Finish.RETRY, State.SCHEDULED, outcome
         return Finish.DEAD, State.DEAD, outcome
+
+    def _lost(self, row: Row) -> tuple[Finish, State, Outcome]:
+        if row.cancel_requested_at is not None:
+            return Finish.CANCELLED, State.CANCELLED, Outcome.WORKER_LOST
+        if row.lost + 1 >= row.max_lost:
+            return Finish.DEAD, State.DEAD, Outcome.WORKER_LOST
+        return Finish.RETRY, State.SCHEDULED, Outcome.WORKER_LOST
 
     def _stopped(self, row: Row) -> tuple[Finish, State, Outcome] | None:
         return (Finish.CANCELLED, State.CANCELLED, Outcome.CANCELLED) if row.cancel_requested_at else None
@@ -303,6 +318,14 @@ class Lives(Model):
         may_move = row.state is State.SCHEDULED and row.attempt == 1 and not row.is_waiting
         may_move = may_move and row.available_at > self.now + lifecycle.SETTLED
         assert lifecycle.move(row.pk, to=self.now + seconds(delay), now=self.now) == may_move
+
+    @precondition(lambda self: self._is_any(state=[State.SCHEDULED]))
+    @rule(which=SOME)
+    def hurry(self, which: list[int]) -> None:
+        self._begin()
+        retries = [r for r in self._some(which) if r.state is State.SCHEDULED and r.attempt > 1 and not r.is_waiting]
+        late = [r for r in retries if r.available_at > self.now]
+        assert lifecycle.hurry([r.pk for r in self._some(which)], now=self.now) == len(late)
 
     @precondition(lambda self: self._is_any(state=[State.SCHEDULED], trigger=[Trigger.SCHEDULE]))
     @rule(job=ANY)

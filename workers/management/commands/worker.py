@@ -2,6 +2,7 @@
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.core.management.base import BaseCommand
 
 from executions import queues
 from executions.models import DEFAULT_QUEUE
+from workers import pools
 
 
 class Command(BaseCommand):
@@ -23,12 +25,22 @@ class Command(BaseCommand):
         if argv[2:] in (["--help"], ["-h"]):
             self.print_help(argv[0], argv[1])
             return
+        if pool := _unsupported(argv[2:]):
+            raise SystemExit(pools.refusal(pool))
         self.check()
         words = [str(Path(sys.executable).parent / "celery"), "--quiet", "-A", "scheduler_project", "worker"]
         os.execv(words[0], [*words, *_defaults(), *argv[2:]])
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         self.run_from_argv(["manage.py", "worker"])
+
+
+def _unsupported(words: list[str]) -> str:
+    """A pool that Celery knows and we do not; told before Celery looks for the library that it would need."""
+    given = [word.partition("=")[2] for word in words if word.startswith("--pool=")]
+    given += [word.removeprefix("-P") for word in words if word.startswith("-P")]
+    given += [value for option, value in pairwise(words) if option in ("-P", "--pool")]
+    return next((pool for pool in given if pool in pools.UNTESTED), "")
 
 
 def _defaults() -> list[str]:
