@@ -148,9 +148,8 @@ def _error_of(death: Death) -> Exception:
 def _is_held_by_another(request: Any) -> bool:
     """A message may come twice, and both copies to one worker."""
     return any(
-        other is not request and other.request_dict.get("id") == request.id and other.delivery == request.delivery
+        other is not request and getattr(other, "delivery", None) == request.delivery
         for other in list(state.active_requests)
-        if getattr(other, "delivery", None) is not None
     )
 
 
