@@ -33,6 +33,9 @@ _DEFAULTS = {
     "worker_consumer": "workers.consumer:Consumer",
     # How long Celery waits for the word of a child that died. Its word is in the database, if it had one.
     "worker_lost_wait": 1.0,
+    # Else Celery closes the whole pool of database connections before and after each task, and a task waits for a new
+    # one. The task class gives its connection back to the pool instead.
+    "CELERY_DB_REUSE_MAX": 2**31,
 }
 
 

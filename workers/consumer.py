@@ -4,6 +4,7 @@ from typing import Any
 
 import amqp
 from celery import bootsteps
+from celery.concurrency.solo import TaskPool as SoloPool
 from celery.utils.log import get_logger
 from celery.worker.consumer import Consumer as CelerysConsumer
 
@@ -16,6 +17,13 @@ logger = get_logger(__name__)
 
 class Consumer(CelerysConsumer):
     connection_errors: Any
+    pool: Any
+
+    def call_soon_ack(self, p: Any, *args: Any, **kwargs: Any) -> Any:
+        """In the solo pool at once: Celery's loop runs the task itself there, and would first wait for other news."""
+        if not isinstance(self.pool, SoloPool):
+            return super().call_soon_ack(p, *args, **kwargs)  # type: ignore[misc]  # the stubs do not know it
+        return p(*args, **kwargs)
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """Celery would acknowledge it, and nobody would ever see it again."""

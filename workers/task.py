@@ -12,6 +12,7 @@ from billiard.einfo import ExceptionInfo
 from celery import Task, signals
 from celery.contrib.django.task import DjangoTask
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
+from django.db import close_old_connections
 
 from executions.messages import Malformed, delivery
 from executions.outcomes import Finish, Wish
@@ -41,6 +42,13 @@ class Tracking:
             return super().__call__(*args, **kwargs)  # type: ignore[misc]  # the task that this is mixed with has it
         request.is_entered = True  # a mark of ours on Celery's object
         stopping.listen()
+        try:
+            return self._run_message(request, *args, **kwargs)
+        finally:
+            if not request.is_eager:  # else it is the caller's connection, perhaps in the middle of a transaction
+                close_old_connections()
+
+    def _run_message(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             ours = delivery(request.headers or {})
         except Malformed as error:
