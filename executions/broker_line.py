@@ -7,7 +7,8 @@ limit. Whoever gets an error drops the line; the next one who needs it opens ano
 import re
 import select
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import amqp
@@ -222,6 +223,25 @@ class BrokerLine:
     def _on_return(self, _error: Exception, _exchange: str, _routing_key: str, message: Any) -> None:
         for batch in self._awaited:
             batch.returned(message.properties["message_id"])
+
+
+@contextmanager
+def short_connection(connection: Connection, *, answer_seconds: float, **options: Any) -> Iterator[Connection]:
+    """Beside the line, for a few questions. Each is answered in that time, or an error; after one nothing more is said.
+
+    Options are those of the AMQP library.
+    """
+    if connection.transport.driver_type == "amqp":
+        # One that falls silent in the middle of the question would be waited for without end.
+        limits = {"read_timeout": answer_seconds, "write_timeout": answer_seconds, "on_blocked": _give_up}
+        connection.transport_options = {**(connection.transport_options or {}), **limits, **options}
+    try:
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS)
+        yield connection
+        connection.release()
+    except BaseException:
+        connection.collect(socket_timeout=0.1)  # without a word: a polite goodbye can block as well
+        raise
 
 
 def _why_refused(queue: str, error: amqp.ChannelError) -> str:

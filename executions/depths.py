@@ -8,7 +8,7 @@ from celery import current_app
 from kombu import Connection
 
 from executions import queues
-from executions.broker_line import BROKER_ERRORS, CONNECT_SECONDS
+from executions.broker_line import BROKER_ERRORS, CONNECT_SECONDS, short_connection
 
 ANSWER_SECONDS = 3.0
 
@@ -23,15 +23,9 @@ def ready(names: Iterable[str]) -> dict[str, int]:
         return {}
     connection = current_app.connection_for_read(connect_timeout=CONNECT_SECONDS)
     try:
-        if connection.transport.driver_type == "amqp":
-            # One that falls silent in the middle of the question would be waited for without end.
-            limits = {"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
-            connection.transport_options = {**(connection.transport_options or {}), **limits}
-        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS)
-        counts = {name: _ready(connection, name) for name in names}
-        connection.release()
+        with short_connection(connection, answer_seconds=ANSWER_SECONDS):
+            counts = {name: _ready(connection, name) for name in names}
     except BROKER_ERRORS:
-        connection.collect(socket_timeout=0.1)  # without a word: a polite goodbye can block as well
         return {}
     return {name: count for name, count in counts.items() if count is not None}
 

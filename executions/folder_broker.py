@@ -27,6 +27,7 @@ import shutil
 import threading
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from queue import Empty
@@ -211,6 +212,7 @@ class Channel(virtual.Channel):
             message = loads((self.root / delivery_tag).read_bytes())
             info, headers = message["properties"]["delivery_info"], message["headers"]
             death = {"queue": queue, "reason": "rejected", "count": 1, "exchange": info["exchange"]}
+            death["time"] = datetime.now(UTC)
             headers["x-death"] = [{**death, "routing-keys": [info["routing_key"]]}, *headers.get("x-death", [])]
             info.update(exchange=exchange, routing_key=new_key or info["routing_key"])
             # If nothing is bound, RabbitMQ would drop it; here it is kept, in a queue of the exchange's name.

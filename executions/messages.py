@@ -132,5 +132,5 @@ def delivery(headers: Mapping[str, Any]) -> Delivery | None:
             fire_time=datetime.fromisoformat(headers[FIRE_TIME_HEADER]),
             job_key=str(headers[JOB_KEY_HEADER]),
         )
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
         raise Malformed("the message bears our name, but not what we write") from None

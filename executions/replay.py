@@ -5,15 +5,16 @@ replay is a new execution that points to the old one, and DEAD stays DEAD.
 """
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import repeat
 from typing import Any
 
 from django.db import transaction
 
 from executions import lifecycle
 from executions.identity import new_execution_id
-from executions.models import REASON_CHARACTERS, Execution
+from executions.models import FROM_JOB, REASON_CHARACTERS, Execution, ExecutionQuerySet
 from executions.states import FINAL, State, Trigger
 from executions.storable import storable_text
 
@@ -30,33 +31,63 @@ def replay(
 
     What is not over yet is left out: it will still run by itself. A row that stands for many skipped fires is, too.
     """
+    over = Execution.objects.with_ids(ids).filter(state__in=FINAL | {State.SKIPPED}, skipped_until=None)
+    return _replay(over, repeat(now), now=now, note=note, reason="", args=args, kwargs=kwargs)
+
+
+def replay_waiting(
+    ids: Collection[uuid.UUID],
+    moments: Iterable[datetime],
+    *,
+    now: datetime,
+    note: str,
+    reason: str,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> list[Execution]:
+    """The same for dead letters that nobody has handled yet. Each replay takes the next moment, and waits until then.
+
+    Who comes at the same time waits for the rows, and then finds them handled: no dead letter is replayed twice.
+    """
+    waiting = Execution.objects.with_ids(ids).filter(state=State.DEAD, handled_at=None)
+    return _replay(waiting, moments, now=now, note=note, reason=reason, args=args, kwargs=kwargs)
+
+
+def _replay(
+    rows: ExecutionQuerySet,
+    moments: Iterable[datetime],
+    *,
+    now: datetime,
+    note: str,
+    reason: str,
+    args: Sequence[Any] | None,
+    kwargs: Mapping[str, Any] | None,
+) -> list[Execution]:
     with transaction.atomic():
-        over = Execution.objects.with_ids(ids).filter(state__in=FINAL | {State.SKIPPED}, skipped_until=None)
-        originals = list(over.select_for_update().order_by("pk"))
-        replays = [_again(original, now=now, args=args, kwargs=kwargs) for original in originals]
+        originals = list(rows.select_for_update().order_by("pk").only("job_id", *FROM_JOB))
+        payload = {"args": args if args is None else list(args), "kwargs": kwargs if kwargs is None else dict(kwargs)}
+        changes = {name: value for name, value in payload.items() if value is not None}
+        replays = [
+            _again(original, now=now, at=moment, reason=reason if moment > now else "", **changes)
+            for original, moment in zip(originals, moments, strict=False)
+        ]
         lifecycle.plan(replays)
         settle([original.pk for original in originals], note=note, now=now)
     return replays
 
 
-def _again(
-    original: Execution, *, now: datetime, args: Sequence[Any] | None, kwargs: Mapping[str, Any] | None
-) -> Execution:
+def _again(original: Execution, *, now: datetime, at: datetime, reason: str, **changes: Any) -> Execution:
+    what_to_run = {name: getattr(original, name) for name in FROM_JOB} | changes
     return Execution(
         id=new_execution_id(now),
         job_id=original.job_id,
         fire_time=now,
         trigger=Trigger.REPLAY,
         replay_of=original.pk,
-        task=original.task,
-        args=original.args if args is None else list(args),
-        kwargs=original.kwargs if kwargs is None else dict(kwargs),
-        queue=original.queue,
-        priority=original.priority,
-        max_attempts=original.max_attempts,
-        max_lost=original.max_lost,
-        available_at=now,
+        available_at=at,
+        reason=storable_text(reason, REASON_CHARACTERS),
         created_at=now,
+        **what_to_run,
     )
 
 

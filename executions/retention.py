@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from executions import partitions
 from executions.identity import fire_time_of
-from executions.models import Attempt, Execution, ExecutionQuerySet, HourlyCount
+from executions.models import Attempt, DeadMessage, Execution, ExecutionQuerySet, HourlyCount
 from executions.partitions import Month
 from executions.states import FIRE_TRIGGERS, OPEN, State
 
@@ -41,9 +42,10 @@ class Pruned:
 
     months: tuple[Month, ...]  # dropped whole
     kept: Mapping[Month, str]  # and why
-    executions: int  # this and the next two: deleted row by row
+    executions: int  # this and the next three: deleted row by row
     attempts: int
     hourly_counts: int
+    dead_messages: int
     has_more: bool
 
 
@@ -64,7 +66,15 @@ def prune(now: datetime, *, batch_size: int = BATCH_SIZE, most_batches: int = MO
         if number >= most_batches or time.monotonic() > deadline:
             has_more |= bool(gone)
             break
-    return Pruned(tuple(months), kept, gone["executions"], gone["attempts"], gone["hourly_counts"], has_more)
+    return Pruned(
+        tuple(months),
+        kept,
+        executions=gone["executions"],
+        attempts=gone["attempts"],
+        hourly_counts=gone["hourly_counts"],
+        dead_messages=gone["dead_messages"],
+        has_more=has_more,
+    )
 
 
 def _what_stays(now: datetime) -> dict[str, Q]:
@@ -121,10 +131,22 @@ def _deletions(
         going = Execution.objects.firing_between(start, end).exclude(reduce(or_, stays.values()))
         for ids in _batches(going, batch_size):
             yield _delete(going, ids)
-    old = HourlyCount.objects.filter(hour__lt=_days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS))
-    while ids_of_counts := list(old.order_by("hour").values_list("pk", flat=True)[:batch_size]):
-        counts = HourlyCount.objects.filter(pk__in=ids_of_counts)
-        yield Counter(hourly_counts=counts._raw_delete(HourlyCount.objects.db))
+    counts = HourlyCount.objects.filter(hour__lt=_days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS))
+    yield from _small_rows("hourly_counts", counts, batch_size)
+    yield from _small_rows("dead_messages", _old_messages(now), batch_size)
+
+
+def _old_messages(now: datetime) -> QuerySet[DeadMessage]:
+    """As dead letters that are executions: those that were handled go sooner."""
+    handled = Q(handled_at__lt=_days_ago(now, settings.ONBEAT_EXECUTIONS_RETENTION_DAYS))
+    waiting = Q(handled_at=None, collected_at__lt=_days_ago(now, settings.ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS))
+    return DeadMessage.objects.filter(handled | waiting)
+
+
+def _small_rows(kind: str, old: QuerySet[Any], batch_size: int) -> Iterator[Counter[str]]:
+    """Those on which nothing hangs."""
+    while ids := list(old.order_by("pk").values_list("pk", flat=True)[:batch_size]):
+        yield Counter({kind: old.model._default_manager.filter(pk__in=ids)._raw_delete(old.db)})
 
 
 def _batches(executions: ExecutionQuerySet, size: int) -> Iterator[list[uuid.UUID]]:

@@ -21,6 +21,7 @@ from django.db import transaction
 from executions import lifecycle, run_keys
 from executions.clock import database_now
 from executions.models import MAX_PRIORITY, Execution
+from executions.outcomes import Cancelled
 from executions.replay import replay as replays_of
 from executions.states import Trigger
 from jobs import payloads
@@ -130,6 +131,19 @@ def cancel(job: Job | str, run_key: str, *, reason: str = "cancelled", now: date
     if cancelled.before_run:
         return ByKey.DONE
     return ByKey.ASKED_TO_STOP if cancelled.asked_to_stop else ByKey.UNKNOWN  # it ended at this very moment
+
+
+def cancel_executions(
+    ids: Collection[uuid.UUID], *, reason: str = "cancelled", now: datetime | None = None
+) -> Cancelled:
+    """Cancel executions by their ids. What runs already is asked to stop; what is over is left alone."""
+    check_text(InvalidRun, reason=reason)
+    return lifecycle.cancel(ids, reason=reason, now=now or database_now())
+
+
+def retry_now(ids: Collection[uuid.UUID], *, now: datetime | None = None) -> int:
+    """Let retries that wait for their time come now. How many there were; everything else is left alone."""
+    return lifecycle.hurry(ids, now=now or database_now())
 
 
 def replay(

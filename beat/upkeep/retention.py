@@ -10,12 +10,13 @@ def prune(now: datetime) -> int:
     pruned = retention.prune(now)
     if pruned.months:
         events.emit("months are dropped: their days are over", months=",".join(map(str, pruned.months)))
-    return len(pruned.months) + pruned.executions + pruned.attempts + pruned.hourly_counts
+    rows = pruned.executions + pruned.attempts + pruned.hourly_counts + pruned.dead_messages
+    return len(pruned.months) + rows
 
 
 DUTY = Duty(
     name="retention",
-    does="removes executions that are past their days, by whole months where it can",
+    does="removes executions and dead letters that are past their days, by whole months where it can",
     every=timedelta(minutes=1),  # each call does a limited part
     run=prune,
 )

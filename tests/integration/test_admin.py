@@ -7,7 +7,7 @@ from django.test import Client
 
 from beat.models import Beat
 from executions import lifecycle
-from executions.models import Execution
+from executions.models import DeadMessage, Execution
 from jobs import definitions
 from jobs.models import Job, Schedule
 from jobs.recurrence import Cron
@@ -15,6 +15,7 @@ from tests.making import a_job, claimed, planned
 
 pytestmark = pytest.mark.django_db
 PAGES = ["onbeat_jobs/job", "onbeat_executions/execution", "onbeat_beat/beat", "onbeat_workers/worker"]
+PAGES += ["onbeat_executions/deadmessage"]
 
 
 @pytest.fixture
@@ -94,3 +95,24 @@ def test_the_page_of_beats_says_what_each_looks_after_and_what_is_amiss(admin_cl
     page = admin_client.get("/admin/onbeat_beat/beat/").content.decode()
     for text in ("40 of 64", "12 ms", "75.0 s", "clock off; cannot reach the broker"):
         assert text in page
+
+
+def test_an_execution_shows_what_its_error_is_like_and_how_far_it_was(
+    admin_client: Client, execution: Execution
+) -> None:
+    Execution.objects.update(checkpoint={"page": 7077}, progress={"note": "nearly there"})
+    page = admin_client.get(f"/admin/onbeat_executions/execution/{execution.pk}/change/").content.decode()
+    execution.refresh_from_db()
+    assert all(said in page for said in (execution.fingerprint, "7077", "nearly there"))
+
+
+def test_a_dead_message_shows_how_large_its_body_is_and_not_what_it_holds(admin_client: Client, noon: datetime) -> None:
+    message = DeadMessage.objects.create(
+        digest="d", queue="q", task="their.task", headers={"a": "<script>alert(1)</script>"}, body=b"hush-hush" * 111,
+        error="No worker could take its message.", fingerprint="f", collected_at=noon,
+    )  # fmt: skip
+    assert "their.task" in admin_client.get("/admin/onbeat_executions/deadmessage/").content.decode()
+    page = admin_client.get(f"/admin/onbeat_executions/deadmessage/{message.pk}/change/").content.decode()
+    assert "999" in page
+    assert "hush" not in page
+    assert "<script>alert(1)" not in page

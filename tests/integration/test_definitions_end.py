@@ -243,6 +243,7 @@ def test_completion_is_bounded_and_comes_to_all_in_the_end(noon: datetime) -> No
     assert [definitions.complete_ended(noon, limit=2) for _ in range(4)] == [2, 2, 1, 0]
 
 
+@pytest.mark.usefixtures("broker")
 def test_a_schedule_broken_behind_our_back_does_not_keep_the_others_from_completion(noon: datetime) -> None:
     jobs = [a_job(now=noon, schedule=Once(noon + seconds(1))) for _ in range(2)]
     plan(noon)

@@ -223,6 +223,7 @@ def broken(job: Job) -> Job:
     return job
 
 
+@pytest.mark.usefixtures("broker")
 def test_a_schedule_broken_behind_our_back_does_not_stop_the_duties_of_the_beat(noon: datetime) -> None:
     broken(paused(noon, until=noon + minutes(1)))
     fine = paused(noon, until=noon + minutes(2))

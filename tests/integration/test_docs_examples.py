@@ -20,7 +20,7 @@ from jobs.recurrence import Cron
 from tests.making import a_job
 from tests.unit.doc_pages import DOCS
 
-PAGES = sorted(DOCS.glob("how-to/*.md"))
+PAGES = [*sorted(DOCS.glob("how-to/*.md")), DOCS / "explanation" / "retries-and-dead-letters.md"]
 EXPECTATION = re.compile(r"^(?P<indent> *)(?P<expression>\S.*?)  # → (?P<expected>.+)$", re.MULTILINE)
 COMMAND = re.compile(r"^```sh\n\./onbeat (jobs [^\n]+)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

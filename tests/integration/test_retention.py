@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from executions import lifecycle, partitions, replay, retention
-from executions.models import Attempt, Execution, HourlyCount
+from executions.models import Attempt, DeadMessage, Execution, HourlyCount
 from executions.states import OPEN, State, Trigger
 from jobs import definitions
 from jobs.models import Job
@@ -285,3 +285,34 @@ def test_hourly_counts_are_kept_for_their_days_and_go_in_batches(job: Job) -> No
     calls = [retention.prune(NOW, batch_size=1, most_batches=2) for _ in range(2)]
     assert [call.hourly_counts for call in calls] == [2, 1]
     assert [count.hour for count in HourlyCount.objects.all()] == [young]
+
+
+# ── Messages that belong to no execution ─────────────────────────────────────────────────────────────────────────
+
+
+def a_dead_message(*, collected_at: datetime, handled_at: datetime | None = None) -> DeadMessage:
+    return DeadMessage.objects.create(
+        digest=str(DeadMessage.objects.count()),
+        queue="q",
+        body=b"x",
+        error="x",
+        fingerprint="x",
+        collected_at=collected_at,
+        handled_at=handled_at,
+    )
+
+
+def test_dead_messages_wait_for_a_person_for_their_days_and_handled_ones_go_with_the_rest() -> None:
+    going = [
+        a_dead_message(collected_at=NOW - 90 * DAY - seconds(1)),
+        a_dead_message(collected_at=NOW - 80 * DAY, handled_at=NOW - 30 * DAY - seconds(1)),
+        a_dead_message(collected_at=NOW - 80 * DAY, handled_at=NOW - 79 * DAY),
+    ]
+    staying = [
+        a_dead_message(collected_at=NOW - 90 * DAY),
+        a_dead_message(collected_at=NOW - 100 * DAY, handled_at=NOW - 30 * DAY),
+    ]
+    calls = [retention.prune(NOW, batch_size=1, most_batches=2) for _ in range(3)]
+    assert [call.dead_messages for call in calls] == [2, 1, 0]
+    assert sum(call.dead_messages for call in calls) == len(going)
+    assert set(DeadMessage.objects.all()) == set(staying)

@@ -344,6 +344,28 @@ def test_a_replay_is_a_new_execution_and_its_payload_is_checked(job: Job, noon: 
     assert (row.trigger, row.replay_of, row.args) == (Trigger.REPLAY, asked.execution_id, ["again"])
 
 
+def test_executions_are_cancelled_by_their_ids_and_what_runs_is_asked_to_stop(job: Job, noon: datetime) -> None:
+    waits, works, over = (runs.run(job, now=noon).execution_id for _ in range(3))
+    claimed(Execution.objects.get(pk=works), now=noon)
+    runs.cancel_executions([over], now=noon)
+    cancelled = runs.cancel_executions([waits, works, over], reason="not wanted", now=noon)
+    assert (cancelled.before_run, cancelled.asked_to_stop) == ([waits], [works])
+    assert Execution.objects.get(pk=waits).reason == "not wanted"
+    with pytest.raises(InvalidRun, match="reason must be text, not int"):
+        runs.cancel_executions([works], reason=7, now=noon)  # type: ignore[arg-type]
+
+
+def test_a_retry_that_waits_can_come_now_and_nothing_else_is_hurried(noon: datetime) -> None:
+    job = a_job(now=noon, max_attempts=2)
+    failed, delayed = runs.run(job, now=noon).execution_id, runs.run(job, delay=seconds(60), now=noon).execution_id
+    lifecycle.fail(claimed(Execution.objects.get(pk=failed), now=noon), error="boom", now=noon)
+    assert runs.retry_now([failed, delayed], now=noon + seconds(1)) == 1
+    row = Execution.objects.get(pk=failed)
+    assert (row.attempt, row.available_at) == (2, noon + seconds(1))
+    assert Execution.objects.get(pk=delayed).available_at == noon + seconds(60)
+    assert runs.retry_now([failed], now=noon + seconds(1)) == 0
+
+
 @pytest.mark.parametrize("wrong", [{"countdown": 5}, {"run_ta": None}])
 def test_a_field_that_a_run_does_not_have_is_refused_with_those_that_it_has(
     wrong: dict[str, Any], job: Job, noon: datetime

@@ -24,7 +24,8 @@ from jobs.recurrence import Once
 from tests.making import a_job, claimed, no_leases, planned, seconds
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.django_db
+# With a broker of its own: one of the duties takes what lies in the dead-letter queue.
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker")]
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from executions.states import State
 from tests.making import a_job, claimed, planned
 from tests.rows import Rows, everything, of
 
-pytestmark = pytest.mark.django_db
+# With a broker of its own: one of the duties takes what lies in the dead-letter queue.
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker")]
 
 NAMES = [duty.name for duty in DUTIES]
 

@@ -6,11 +6,11 @@ import pytest
 from django.db import connection
 from django.test import TransactionTestCase
 
-from executions.models import Attempt, Execution, HourlyCount, RunKey
+from executions.models import Attempt, DeadMessage, Execution, HourlyCount, RunKey
 from jobs.models import Job, JobVersion, Schedule
 
 # From the ones that point to the ones pointed at.
-_TABLES = [HourlyCount, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
+_TABLES = [DeadMessage, HourlyCount, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
 
 
 @pytest.fixture(autouse=True, scope="package")
