@@ -9,6 +9,7 @@ from celery.utils.log import get_logger
 from celery.worker.consumer import Consumer as CelerysConsumer
 
 from executions import events, queues
+from executions.messages import EXECUTION_HEADER
 from executions.storable import in_a_line
 from workers import control  # noqa: F401 - to be there when the worker listens to remote control
 
@@ -25,13 +26,40 @@ class Consumer(CelerysConsumer):
             return super().call_soon_ack(p, *args, **kwargs)  # type: ignore[misc]  # the stubs do not know it
         return p(*args, **kwargs)
 
+    def create_task_handler(self, *args: Any, **kwargs: Any) -> Any:
+        """As Celery's, which a message of the wrong shape would end, and with it one worker after the other."""
+        handle = super().create_task_handler(*args, **kwargs)
+
+        def handle_any(message: Any) -> None:
+            try:
+                handle(message)
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                if message.acknowledged:
+                    raise
+                self.on_decode_error(message, error)
+
+        return handle_any
+
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """Celery would acknowledge it, and nobody would ever see it again."""
-        events.warn(
-            "a message cannot be read: it goes to the dead letters",
-            content_type=message.content_type,
-            error=in_a_line(exc),
-        )
+        self._reject(message, "a message cannot be read: it goes to the dead letters", exc)
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
+        """Of an execution without its payload, which Celery would write to the log, and without a failed result."""
+        if EXECUTION_HEADER in (message.headers or {}):
+            self._reject(message, "this worker does not know the task: its message goes to the dead letters", exc)
+        else:
+            super().on_unknown_task(body, message, exc)
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
+        if EXECUTION_HEADER in (message.headers or {}):
+            self.on_decode_error(message, exc)
+        else:
+            super().on_invalid_task(body, message, exc)
+
+    def _reject(self, message: Any, what: str, why: Exception) -> None:
+        headers = message.headers or {}
+        events.warn(what, task=headers.get("task"), execution=headers.get(EXECUTION_HEADER), error=in_a_line(why))
         message.reject_log_error(logger, self.connection_errors)
 
 

@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # the stubs do not know it
-from celery.exceptions import Reject, Terminated, TimeLimitExceeded, WorkerLostError
+from celery.exceptions import InvalidTaskError, Reject, Terminated, TimeLimitExceeded, WorkerLostError
 from celery.utils.log import get_logger
 from celery.worker import state
 from celery.worker.request import Request
@@ -35,12 +35,22 @@ class TrackedRequest(Request):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._check_shape()
         self.death: Death | None = None
         self.was_killed = False
         self.delivery = _delivery(self.request_dict)
         if self.delivery is not None and not any((*self.time_limits, self.task.time_limit, self.task.soft_time_limit)):
             soft = settings.ONBEAT_WORKERS_TIMEOUT_SECONDS
             self.time_limits = self.request_dict["timelimit"] = (soft + DEFAULT_STOP_GRACE_SECONDS, soft)
+
+    def _check_shape(self) -> None:
+        """What Celery would stumble over when the message has a place in the pool already, and would never free it."""
+        if not isinstance(self.id, str):
+            raise InvalidTaskError("the id of a task must be text")
+        if not isinstance(self.time_limits, list | tuple) or len(self.time_limits) != 2:
+            raise InvalidTaskError("time limits must be two: hard and soft")
+        if not all(limit is None or isinstance(limit, int | float) for limit in self.time_limits):
+            raise InvalidTaskError("time limits must be numbers")
 
     @property
     def name_of_call(self) -> bytes:

@@ -37,6 +37,9 @@ from jobs import definitions, runs
 from workers.models import Worker
 from scheduler_project.celery import app
 from tests.acceptance import crew_tasks
+def send(body, **properties):
+    with app.producer_pool.acquire(block=True) as producer:
+        producer.publish(body, **properties)
 for line in sys.stdin:
     print(json.dumps(eval(json.loads(line)), default=str), flush=True)
 """
@@ -93,16 +96,22 @@ class Crew:
         retry = f"RetryPolicy(max_attempts={attempts}, initial_seconds=1, cap_seconds=1)"
         return str(self.ask(f"[definitions.create(retry={retry}, **{fields!r}), runs.run({key!r}).execution_id][1]"))
 
+    def send(self, body: object, **properties: object) -> None:
+        """A message of any kind into the queue of the workers."""
+        properties = {"content_type": "application/json", "content_encoding": "utf-8", **properties}
+        to = {"exchange": "", "routing_key": f"{self.platform.name}.default"}
+        self.ask(f"send({body!r}, **{properties | to!r})")
+
     def cancel(self, execution: str) -> None:
         self.ask(f'lifecycle.cancel([__import__("uuid").UUID({execution!r})], reason="by test", now=database_now())')
 
     def worker(self, name: str, *arguments: str, **environment: str) -> "Worker":
-        queue = f"{self.platform.name}.default"
-        command = [str(BIN / "celery"), "-A", "scheduler_project", "worker", "-Q", queue, "-n", f"{name}@%h"]
+        queue, node = f"{self.platform.name}.default", f"{name}-{self.platform.name}@"  # nodes share the broker
+        command = [str(BIN / "celery"), "-A", "scheduler_project", "worker", "-Q", queue, "-n", f"{node}%h"]
         defaults = ["-c", "2", "-l", "INFO", "--without-gossip", "--without-mingle", "--include", _TASKS]
         # Before the worker's own arguments, so that theirs win.
         process = self.platform.start(name, [*command, *defaults, *arguments], **environment)
-        wait_until(lambda: f"{name}@" in process.output() and "ready." in process.output(), what=f"{name} is ready")
+        wait_until(lambda: node in process.output() and "ready." in process.output(), what=f"{name} is ready")
         return Worker(process)
 
     @contextmanager

@@ -92,7 +92,7 @@ def test_a_worker_that_was_frozen_past_its_heartbeat_cannot_finish_what_another_
             wait_until(lambda: crew.attempts(execution, refused)[0][0], what="the refused finish is recorded")
     assert crew.attempts(execution, "outcome", refused) == [("WORKER_LOST", "SUCCEEDED"), ("SUCCEEDED", "")]
     name = crew.row(execution, "worker")[0]
-    assert name.startswith("awake@")
+    assert name.startswith("awake-")
     assert "finish refused: another attempt holds this execution" in frozen.process.output()
 
 

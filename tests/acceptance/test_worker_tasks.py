@@ -1,6 +1,7 @@
 """What handlers get from a real worker, embedded and full: context, results, plain Celery children, priorities."""
 
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def test_a_worker_tells_what_it_is_and_what_it_runs(crew: Crew, path: Path) -> N
     crew.begins(path)
     wait_until(lambda: crew.ask("Worker.objects.get().running") == [execution], what="it tells what it runs")
     worker = json.loads(crew.ask("json.dumps(Worker.objects.values().get(), default=str)"))
-    assert worker["name"].startswith("only@")
+    assert worker["name"].startswith("only-")
     assert (worker["pool"], worker["concurrency"]) == ("prefork", 2)
     assert worker["queues"] == [f"{crew.platform.name}.default"]
     assert {"onbeat.echo", "crew.work"} <= set(worker["tasks"])
@@ -95,3 +96,71 @@ def test_a_message_that_was_purged_is_published_again(tmp_path_factory: pytest.T
             wait_until(lambda: crew.ask(find) or crew.state(execution) != "QUEUED", what="it is found to be lost")
             crew.reaches(execution, "SUCCEEDED")
         assert crew.attempts(execution) == [(1, "SUCCEEDED")]
+
+
+def test_what_no_worker_can_take_is_never_run_and_becomes_a_dead_letter(crew: Crew, path: Path) -> None:
+    unknown = crew.run("somebody.elses", attempts=1, task_lives_elsewhere=True)
+    pickled = pickle.dumps(([f"open({str(path)!r}, 'w')"], {}, None))
+    as_pickle = {"content_type": "application/x-python-serialize", "content_encoding": "binary"}
+    crew.send(pickled, headers={"id": "foreign", "task": "builtins.exec"}, **as_pickle)
+    crew.send("{}", headers={"hello": "world"})
+    crew.send("[[], {}, {}]", headers={"id": "pretender", "task": "onbeat.echo", "onbeat_execution": "junk"})
+    crew.reaches(unknown, "DEAD")
+    assert "the task 'somebody.elses' is not registered there" in crew.row(unknown, "error")[0]
+    kept = "list(DeadMessage.objects.order_by('error').values_list('error', flat=True))"
+    errors = wait_until(lambda: len(found := crew.ask(kept)) == 3 and found, what="all of them are collected")
+    assert [error.partition(": ")[2] for error in errors] == [
+        "it names no task, so it is no message of Celery.",
+        "its headers bear our name, but not what we write.",
+        "workers do not read the content type 'application/x-python-serialize'.",
+    ]
+    assert not path.exists()
+
+
+ODD_BODIES = [
+    "",
+    "null",
+    "7",
+    "{}",
+    "[]",
+    "[1]",
+    "[[], {}]",
+    "[{}, [], {}]",
+    "[null, null, null]",
+    "[[], {}, {}, 1]",
+    "[[",
+    "\x00",
+]
+ODD_HEADERS: list[dict[str, object]] = [
+    {"timelimit": "soon"},
+    {"timelimit": [1]},
+    {"eta": "tomorrow"},
+    {"expires": [3]},
+    {"retries": "many"},
+    {"id": None},
+    {"id": 7},
+    {"task": 7},
+    {"task": ["a"]},
+    {"task": None},
+    {"root_id": {}},
+    {"lang": "c", "shadow": 3},
+    {"compression": "application/x-nothing"},
+    {"onbeat_execution": 7},
+    {"stamped_headers": "x", "stamps": 3},
+]
+
+
+def test_no_message_however_odd_ends_a_worker(crew: Crew) -> None:
+    named = {"id": "odd", "task": "onbeat.echo"}
+    for number, body in enumerate(ODD_BODIES):
+        crew.send(body, headers={**named, "id": f"body-{number}"})
+        crew.send(body)
+    for headers in ODD_HEADERS:
+        crew.send("[[], {}, {}]", headers={**named, **headers})
+    for properties in ({"content_type": "no/such"}, {"content_encoding": "klingon"}, {"content_type": ""}):
+        crew.send(b"[[], {}, {}]", headers=named, **properties)
+    execution = crew.run("onbeat.echo", "still there", priority=0)
+    crew.reaches(execution, "SUCCEEDED")
+    assert crew.platform.processes[-1].is_running()
+    depth = f"app.connection_for_read().channel().queue_declare('{crew.platform.name}.default', passive=True)"
+    wait_until(lambda: crew.ask(f"{depth}.message_count") == 0, what="every message was dealt with")
