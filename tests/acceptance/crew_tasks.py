@@ -57,6 +57,12 @@ def stubborn(seconds: float) -> str:
     return "done"
 
 
+@shared_task(name="crew.limited", soft_time_limit=1, time_limit=5)
+def limited() -> None:
+    """Brings its own time limits."""
+    time.sleep(60)
+
+
 @shared_task(name="crew.tidy")
 def tidy(path: str, seconds: float) -> None:
     """Cleans up when it is stopped."""

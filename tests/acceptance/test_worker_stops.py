@@ -76,8 +76,10 @@ def test_a_retry_can_be_hurried(crew: Crew) -> None:
 def test_a_soft_time_limit_stops_and_a_hard_one_kills(crew: Crew) -> None:
     soft = crew.run("onbeat.sleep", 60, timeout_seconds=1)
     hard = crew.run("crew.stubborn", 60, attempts=2, timeout_seconds=1, stop_grace_seconds=1)
-    crew.reaches(soft, "DEAD")
-    crew.reaches(hard, "DEAD")
+    own = crew.run("crew.limited")
+    for execution in (soft, hard, own):
+        crew.reaches(execution, "DEAD")
+    assert crew.attempts(own) == [(1, "TIMED_OUT")]
     assert crew.attempts(soft) == [(1, "TIMED_OUT")]
     assert "took longer than 1 s" in crew.row(soft, "error")[0]
     assert crew.attempts(hard) == [(1, "TIMED_OUT"), (2, "TIMED_OUT")]
