@@ -1,0 +1,242 @@
+"""A delivery in the worker's parent: its limits, its end by force, and when its message is let go."""
+
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from billiard.einfo import ExceptionInfo
+from celery import current_app, shared_task
+from celery.exceptions import InvalidTaskError, Reject, TimeLimitExceeded, WorkerLostError
+from celery.worker import state
+from django_celery_results.models import TaskResult
+from kombu.message import Message
+
+from executions import lifecycle
+from executions.clock import Clock
+from executions.messages import of_execution
+from executions.models import Execution
+from executions.outcomes import Finish
+from executions.states import Outcome, State
+from tests.making import a_job, claimed, outgoing, planned, seconds
+from workers import control, recorder
+from workers.recorder import Death, Revoke
+from workers.request import TrackedRequest
+from workers.tasks import echo
+
+pytestmark = pytest.mark.django_db
+
+
+@shared_task(name="requests.limited", soft_time_limit=3, time_limit=4)
+def limited() -> None: ...
+
+
+class Delivered:
+    """A request, and what became of its message."""
+
+    def __init__(self, execution: Execution, *, task: Any = echo, **headers: Any) -> None:
+        message = of_execution(*outgoing(execution))
+        self.acked: list[str] = []
+        self.request = TrackedRequest(
+            Message(
+                body=message.body,
+                headers={**message.headers, **headers},
+                properties=message.properties,
+                content_type="application/json",
+                content_encoding="utf-8",
+                delivery_info={},
+            ),
+            app=current_app,
+            task=task,
+            hostname="here",
+            on_ack=lambda *_: self.acked.append("acked"),
+            on_reject=lambda _log, _errors, requeue: self.acked.append("requeued" if requeue else "rejected"),
+        )
+
+    def dies(self, error: BaseException) -> None:
+        try:
+            raise error
+        except type(error):
+            self.request.on_failure(ExceptionInfo())
+
+
+@pytest.fixture(autouse=True)
+def put(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What would be written by the recorder's thread."""
+    things: list[Any] = []
+    monkeypatch.setattr(recorder, "put", things.append)
+    return things
+
+
+@pytest.fixture
+def execution(noon: datetime) -> Execution:
+    return planned(a_job(now=noon, max_attempts=2, max_lost=2), noon)
+
+
+@pytest.fixture
+def delivered(execution: Execution) -> Iterator[Delivered]:
+    one = Delivered(execution)
+    state.task_reserved(one.request)
+    state.task_accepted(one.request)
+    yield one
+    state.task_ready(one.request)
+
+
+@pytest.mark.parametrize(
+    ("fields", "task", "limits"),
+    [
+        ({}, echo, (3630, 3600)),
+        ({"timeout_seconds": 5, "stop_grace_seconds": 2}, echo, [7, 5]),
+        ({}, limited, (None, None)),  # Celery takes the task's own
+        ({"timeout_seconds": 5, "stop_grace_seconds": 2}, limited, [7, 5]),
+    ],
+)
+def test_the_jobs_limits_go_before_the_tasks_and_these_before_the_default(
+    noon: datetime, fields: dict[str, int], task: Any, limits: Any
+) -> None:
+    execution = planned(a_job(now=noon, task=task.name, **fields), noon)
+    assert Delivered(execution, task=task).request.time_limits == limits
+
+
+@pytest.mark.parametrize("odd", [{"timelimit": "soon"}, {"timelimit": [1]}, {"timelimit": ["a", "b"]}, {"id": 7}])
+def test_a_message_that_celery_would_stumble_over_later_is_refused_at_once(
+    execution: Execution, odd: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidTaskError):
+        Delivered(execution, **odd)
+
+
+def test_the_message_of_a_killed_child_is_held_until_the_loss_is_recorded(
+    execution: Execution, delivered: Delivered, put: list[Any], noon: datetime
+) -> None:
+    claimed(execution, now=noon, worker="here")
+    delivered.dies(WorkerLostError("Worker exited prematurely: signal 9 (SIGKILL) Job: 3."))
+    assert delivered.acked == []
+    (death,) = put
+    assert recorder.record(death, Clock()) is Finish.RETRY
+    assert delivered.acked == ["acked"]
+    attempt = execution.attempts.get()
+    assert (attempt.outcome, attempt.error) == (
+        Outcome.WORKER_LOST,
+        "The process that ran this attempt ended: Worker exited prematurely: signal 9 (SIGKILL)",
+    )
+
+
+def test_a_child_that_dies_before_its_claim_has_used_up_its_attempt(
+    execution: Execution, delivered: Delivered, put: list[Any]
+) -> None:
+    delivered.dies(WorkerLostError("gone"))
+    assert recorder.record(put[0], Clock()) is Finish.RETRY
+    execution.refresh_from_db()
+    assert (execution.attempt, execution.lost) == (2, 1)
+
+
+def test_a_death_that_others_have_dealt_with_changes_nothing(
+    execution: Execution, delivered: Delivered, put: list[Any], noon: datetime
+) -> None:
+    lifecycle.succeed(claimed(execution, now=noon, worker="elsewhere"), result=None, now=noon)
+    delivered.dies(WorkerLostError("gone"))
+    assert recorder.record(put[0], Clock()) is None
+    assert delivered.acked == ["acked"]
+
+
+def test_a_copy_that_dies_does_not_end_the_attempt_that_another_child_runs(
+    execution: Execution, delivered: Delivered, put: list[Any], noon: datetime
+) -> None:
+    claimed(execution, now=noon, worker="here")
+    copy = Delivered(execution)
+    copy.dies(WorkerLostError("gone"))
+    assert recorder.record(put[0], Clock()) is None
+    execution.refresh_from_db()
+    assert execution.state == State.RUNNING
+    assert (copy.acked, delivered.acked) == (["acked"], [])
+
+
+def test_a_hard_time_limit_is_told_twice_by_celery_and_recorded_once(
+    execution: Execution, delivered: Delivered, put: list[Any], noon: datetime
+) -> None:
+    claimed(execution, now=noon, worker="here")
+    delivered.dies(TimeLimitExceeded(5))
+    delivered.request.on_timeout(False, 5)
+    (death,) = put
+    clock = Clock()
+    before = clock.now()
+    assert recorder.record(death, clock) is Finish.RETRY
+    execution.refresh_from_db()
+    assert execution.attempts.get().outcome == Outcome.TIMED_OUT
+    assert execution.available_at >= before + seconds(2)
+    assert delivered.acked == ["acked"]
+
+
+def test_one_that_was_killed_for_not_stopping_is_cancelled(
+    execution: Execution, delivered: Delivered, put: list[Any], noon: datetime
+) -> None:
+    claimed(execution, now=noon, worker="here")
+    lifecycle.cancel([execution.pk], reason="enough", now=noon)
+    delivered.request.was_killed = True
+    delivered.dies(WorkerLostError("gone"))
+    assert recorder.record(put[0], Clock()) is Finish.CANCELLED
+    assert execution.attempts.get().outcome == Outcome.CANCELLED
+
+
+def test_the_message_of_a_dead_execution_is_rejected_and_leaves_no_result(
+    execution: Execution, delivered: Delivered
+) -> None:
+    delivered.dies(Reject(ValueError("boom"), requeue=False))
+    assert delivered.acked == ["rejected"]
+    assert not TaskResult.objects.exists()
+
+
+def test_a_worker_that_could_not_reach_the_database_gives_the_message_back(delivered: Delivered) -> None:
+    delivered.dies(Reject("away", requeue=True))
+    assert delivered.acked == ["requeued"]
+
+
+def test_what_celery_remembers_as_revoked_does_not_keep_an_execution_from_running(delivered: Delivered) -> None:
+    state.revoked.add(delivered.request.id)
+    assert not delivered.request.revoked()
+    state.revoked.discard(delivered.request.id)
+
+
+def test_a_revoke_cancels_executions_and_leaves_plain_tasks_to_celery(
+    execution: Execution, put: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = str(uuid.uuid4())
+    passed: list[Any] = []
+    monkeypatch.setattr(control, "_revoke_plain", lambda _state, ids, **_: passed.append(ids))
+    control.revoke(None, [str(execution.pk), plain, "not-even-a-uuid"])
+    assert [revoke.ids for revoke in put] == [(execution.pk,)]
+    assert passed == [[plain, "not-even-a-uuid"]]
+    recorder.cancel(put[0], Clock())
+    execution.refresh_from_db()
+    assert (execution.state, execution.reason) == (State.CANCELLED, "revoked through Celery")
+
+
+def test_to_terminate_a_running_execution_is_to_cancel_it(
+    execution: Execution, delivered: Delivered, put: list[Any]
+) -> None:
+    delivered.request.terminate(pool=None)
+    assert [type(thing) for thing in put] == [Revoke]
+    assert delivered.acked == []
+
+
+def test_a_plain_task_dies_as_celery_has_it(put: list[Any], execution: Execution) -> None:
+    plain = Delivered(execution, onbeat_execution=None)
+    plain.dies(WorkerLostError("gone"))
+    assert put == []
+    assert plain.acked == ["requeued"]
+
+
+def test_a_death_that_cannot_be_written_lets_the_message_go_and_the_thread_live(
+    delivered: Delivered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_args: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(recorder, "record", broken)
+    monkeypatch.setattr("workers.recorder.connection.close", lambda: None)
+    assert delivered.request.delivery is not None
+    death = Death(delivered.request, delivered.request.delivery, "here", Outcome.WORKER_LOST, "gone")
+    recorder.Recorder()._write(death)
+    assert delivered.acked == ["acked"]
