@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from launcher import folders, services
 from launcher.refusal import Refusal
@@ -20,6 +21,7 @@ _SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "ONBEAT_
 _EMBEDDED = ("-m", "not full")
 _FULL = ("-m", "not embedded and not unit")
 _REAL_PROCESSES = "tests/acceptance"
+_REAL_WORKERS = "test_worker_*.py"  # of these; they mostly wait, and so long that they go beside the others
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -86,9 +88,14 @@ def _on_services(arguments: Sequence[str], environment: dict[str, str]) -> bool:
     """What was asked for; or all, the tests with real processes (and databases of their own) beside the others."""
     if arguments:
         return _run_full(arguments, environment)
-    with _beside("tests, full, real processes", [*_FULL, _REAL_PROCESSES], environment) as processes:
+    workers = sorted(map(str, Path(_REAL_PROCESSES).glob(_REAL_WORKERS)))
+    others = [_REAL_PROCESSES, f"--ignore-glob=*/{_REAL_WORKERS}"]
+    with (
+        _beside("tests, full, real processes", [*_FULL, *others], environment) as processes,
+        _beside("tests, full, real workers", [*_FULL, *workers], environment) as working,
+    ):
         is_rest_good = _run_full([f"--ignore={_REAL_PROCESSES}"], environment)
-    return is_rest_good and processes.returncode == 0
+    return is_rest_good and processes.returncode == 0 and working.returncode == 0
 
 
 def _run_full(arguments: Sequence[str], environment: dict[str, str]) -> bool:

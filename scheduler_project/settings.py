@@ -173,6 +173,9 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = not IS_FOLDER_BROKER  # the folder broker 
 if not IS_FOLDER_BROKER:
     CELERY_BROKER_TRANSPORT_OPTIONS = {"confirm_publish": True}  # a plain `.delay()` returns when the broker has it
 
+# A plain `.delay()`, and a worker that names no queue, use ours and not `celery`, which may be somebody else's.
+CELERY_TASK_DEFAULT_QUEUE = f"{ENVIRONMENT.text('ONBEAT_EXECUTIONS_PREFIX', 'onbeat.')}default"
+
 # ── executions ───────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_EXECUTIONS_PREFIX = ENVIRONMENT.text("ONBEAT_EXECUTIONS_PREFIX", "onbeat.")
 ONBEAT_EXECUTIONS_CONFIRM_SECONDS = ENVIRONMENT.seconds("ONBEAT_EXECUTIONS_CONFIRM_SECONDS", 10)

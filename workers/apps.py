@@ -8,7 +8,8 @@ class WorkersConfig(AppConfig):
 
     def ready(self) -> None:
         from executions.health import register
-        from workers import checks, health
+        from workers import checks, children, health
 
         checks.register()
+        children.connect()
         register("workers", health.beating)

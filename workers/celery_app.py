@@ -19,6 +19,14 @@ class _OurQueues(Queues):
         job_queue = queues.job_queue_name(name)
         return super().new_missing(name) if job_queue is None else queues.work_queue(job_queue)
 
+    def _add(self, queue: Queue) -> Queue:
+        """Also the app's default queue, to which a plain `.delay()` goes, if it has the name of one of ours."""
+        from executions import queues
+
+        job_queue = queues.job_queue_name(queue.name)
+        added: Queue = super()._add(queue if job_queue is None else queues.work_queue(job_queue))  # type: ignore[misc]
+        return added
+
 
 class _Tracked(TaskRegistry):
     """A task that brings its own `base=` would escape the app's task class."""

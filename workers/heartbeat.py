@@ -5,6 +5,7 @@ It does not depend on the children: a task that keeps its CPU busy is not taken 
 whether one of them is to stop. Invariant: it goes on until the last child has ended, also while the worker is stopping.
 """
 
+import os
 import threading
 import time
 import uuid
@@ -12,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from celery import bootsteps, signals
+from celery.bootsteps import RUN  # type: ignore[attr-defined]  # the stubs do not know it
 from celery.worker import state
 from django.conf import settings
 from django.db import connection
@@ -26,6 +28,8 @@ from workers.recorder import Recorder
 from workers.request import TrackedRequest
 
 LOOK_EVERY_SECONDS = 1.0
+# A free child takes a task within milliseconds, a new one within a second.
+STUCK_AFTER_LOOKS = 15
 
 
 class Heartbeat(bootsteps.StartStopStep):
@@ -57,6 +61,7 @@ class HeartbeatThread:
         self._stop = threading.Event()
         self._is_away = False
         self._kill_at: dict[TrackedRequest, float] = {}
+        self._looks_stuck = 0
 
     def start(self) -> None:
         self._thread.start()
@@ -103,10 +108,23 @@ class HeartbeatThread:
             for order in lifecycle.to_stop(held, worker=self._name):
                 self._tell(order)
         self._kill_overdue()
+        self._notice_stuck_pool(is_running=bool(held))
+
+    def _notice_stuck_pool(self, *, is_running: bool) -> None:
+        """Without an event loop the children share a lock, and one that is killed while idle takes it to its grave.
+
+        Then no child takes a task again. There is no way out but another worker; what this one holds goes back.
+        """
+        waits = any(request.time_start is None for request in _requests())
+        is_stuck = getattr(self._parent, "hub", None) is None and waits and not is_running
+        self._looks_stuck = self._looks_stuck + 1 if is_stuck else 0
+        if self._looks_stuck > STUCK_AFTER_LOOKS:
+            events.warn("no child takes a task any more: this worker ends, start another", worker=self._name)
+            os._exit(1)
 
     def _notice_dead_children(self) -> None:
         """Celery looks when a child's end shows, and that may be a moment too soon; then only 5 s later."""
-        if getattr(self._parent, "hub", None) is not None:
+        if getattr(self._parent, "hub", None) is not None and self._parent.blueprint.state == RUN:
             self._in_loop(self._parent.pool.maintain_pool)
 
     def _tell(self, order: ToStop) -> None:
@@ -125,9 +143,9 @@ class HeartbeatThread:
                 self._in_loop(request.kill)
 
     def _in_loop(self, deed: Any) -> None:
-        """In Celery's loop, if the broker's transport has one."""
+        """In Celery's loop, if the broker's transport has one, and it still turns: a worker that stops leaves it."""
         hub = getattr(self._parent, "hub", None)
-        if hub is None:
+        if hub is None or self._parent.blueprint.state != RUN:
             deed()
         else:
             hub.call_soon(deed)

@@ -118,10 +118,20 @@ def record(death: Death, clock: Clock) -> Finish | None:
             outcome=death.outcome,
             then=finish,
         )
-    if finish in (Finish.DEAD, Finish.CANCELLED) and not death.request.ignore_result:
-        death.request.task.backend.mark_as_failure(death.request.id, _error_of(death), store_result=True)
+    _tell_celery(death, finish)
     death.request.release()
     return finish
+
+
+def _tell_celery(death: Death, finish: Finish | None) -> None:
+    """For whoever waits for the result, if it is kept."""
+    request = death.request
+    if request.ignore_result:
+        return
+    if finish is Finish.DEAD:
+        request.task.backend.mark_as_failure(request.id, _error_of(death), store_result=True)
+    elif finish is Finish.CANCELLED:
+        request.task.backend.mark_as_revoked(request.id, "cancelled", store_result=True)
 
 
 def _end(death: Death, clock: Clock) -> Finish | None:

@@ -123,8 +123,10 @@ def listen() -> None:
     """In each process anew, when it first works: Celery's pool puts its own handler there when a child begins."""
     global _previous_handler, _handled_in
     if _handled_in != os.getpid() and threading.current_thread() is threading.main_thread():
-        _previous_handler = signal.signal(SIGNAL, _on_signal)
+        previous = signal.signal(SIGNAL, _on_signal)
         _handled_in = os.getpid()
+        if previous is not _on_signal:
+            _previous_handler = previous
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:

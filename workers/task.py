@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from billiard.einfo import ExceptionInfo
-from celery import Task, signals
+from celery import Task, signals, states
 from celery.contrib.django.task import DjangoTask
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 from django.db import close_old_connections
@@ -34,6 +34,7 @@ class Tracking:
     Request = "workers.request:TrackedRequest"
     request: Any
     run: Callable[..., Any]
+    max_retries: int | None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         request = self.request
@@ -41,12 +42,13 @@ class Tracking:
             # A plain function call, perhaps by the very task that runs: no message stands behind it.
             return super().__call__(*args, **kwargs)  # type: ignore[misc]  # the task that this is mixed with has it
         request.is_entered = True  # a mark of ours on Celery's object
+        if request.is_eager:  # the process and its database connection are the caller's
+            return self._run_message(request, *args, **kwargs)
         stopping.listen()
         try:
             return self._run_message(request, *args, **kwargs)
         finally:
-            if not request.is_eager:  # else it is the caller's connection, perhaps in the middle of a transaction
-                close_old_connections()
+            close_old_connections()
 
     def _run_message(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -79,13 +81,15 @@ class Tracking:
     ) -> Any:
         """As Celery's; but for an execution the next attempt waits in the database, and nothing is sent.
 
-        How often is the job's policy. A smaller `max_retries` given here counts as well.
+        How often is the job's policy. A smaller `max_retries`, given here or in the decorator, counts as well.
         """
         here = context.current()
         if not here or self.request.called_directly or self.request.id != here.idempotency_key:
             return super().retry(  # type: ignore[misc]
                 args, kwargs, exc, throw, eta, countdown, max_retries, **options
             )
+        if max_retries is None and self.max_retries != Task.max_retries:  # said in the task's decorator
+            max_retries = self.max_retries
         if max_retries is not None and here.attempt > max_retries:
             here.wish = Wish(gives_up=True)
             raise exc or MaxRetriesExceededError(f"attempt {here.attempt} was the last that max_retries allows")
@@ -149,6 +153,8 @@ def _in_celerys_words(task: Any, ended: Ended) -> Any:
             _tell_of_failure(task, error)
             raise Reject(error, requeue=False) from error
         case Finish.CANCELLED:
+            if not task.request.ignore_result:
+                task.backend.mark_as_revoked(task.request.id, "cancelled", request=task.request, store_result=True)
             raise Stopped("cancelled")
         case _:
             raise Ignore("its attempt is taken, over or held back")
@@ -170,3 +176,4 @@ def _tell_of_failure(task: Any, error: Any) -> None:
         traceback=error.__traceback__,
         einfo=about,
     )
+    task.after_return(states.FAILURE, error, request.id, request.args, request.kwargs, about)

@@ -161,8 +161,8 @@ class Worker:
 
     def children(self) -> list[int]:
         """The processes of its pool."""
-        pid = self.process.pid
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        by_thread = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return sorted(int(child) for children in by_thread for child in children.read_text().split())
 
     def freeze(self) -> None:
         os.killpg(self.process.pid, signal.SIGSTOP)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from celery import Task, chain, chord, shared_task
-from django.conf import settings
 from django.db import transaction
 
 from workers import context
@@ -118,10 +117,8 @@ def note_it(number: int, path: str) -> None:
 @shared_task(name="crew.parent")
 def parent(path: str) -> str:
     """Starts plain Celery tasks: a chain, a chord, and one when its transaction is committed."""
-    queue = f"{settings.ONBEAT_EXECUTIONS_PREFIX}default"
-    to_note = note_it.s(path).set(queue=queue)
-    chain(child.s(1).set(queue=queue), child.s().set(queue=queue), to_note).apply_async()
-    chord([child.s(n).set(queue=queue) for n in (10, 20)])(add_up.s().set(queue=queue) | to_note)
+    chain(child.s(1), child.s(), note_it.s(path)).apply_async()
+    chord([child.s(n) for n in (10, 20)])(add_up.s() | note_it.s(path))
     with transaction.atomic():
-        note_it.apply_async_on_commit((100, path), queue=queue)
+        note_it.delay_on_commit(100, path)
     return "started"

@@ -104,6 +104,36 @@ def test_a_task_that_keeps_its_cpu_busy_is_not_taken_for_dead(crew: Crew) -> Non
     assert crew.attempts(execution) == [(1, "SUCCEEDED")]
 
 
+@pytest.mark.embedded
+def test_a_child_that_replaced_another_ends_its_task_when_its_worker_stops(crew: Crew, path: Path) -> None:
+    with crew.working("replaced", "-c", "1") as worker:
+        execution = crew.run("crew.work", str(path), 3)
+        os.kill(child_of(crew.begins(path)[0]), signal.SIGKILL)
+        crew.begins(path, 2)
+        assert worker.process.terminate() == 0
+    assert crew.attempts(execution) == [(1, "WORKER_LOST"), (2, "SUCCEEDED")]
+
+
+@pytest.mark.embedded
+def test_a_worker_whose_idle_child_was_killed_ends_if_none_takes_a_task_any_more(crew: Crew) -> None:
+    with crew.working("idle", "-c", "1", ONBEAT_WORKERS_HEARTBEAT_SECONDS="0.1") as worker:
+        os.kill(worker.children()[0], signal.SIGKILL)
+        execution = crew.run("onbeat.echo")
+        wait_until(lambda: not worker.process.is_running() or crew.state(execution) == "SUCCEEDED", what="either way")
+    with crew.working("next"):
+        crew.reaches(execution, "SUCCEEDED")
+    assert crew.attempts(execution) == [(1, "SUCCEEDED")]
+
+
+@pytest.mark.embedded
+def test_children_die_with_their_parent(crew: Crew, path: Path) -> None:
+    with crew.working("orphaned", "-c", "1") as worker:
+        crew.run("crew.work", str(path), 60, max_lost=1)
+        child = child_of(crew.begins(path)[0])
+        os.kill(worker.process.pid, signal.SIGKILL)
+        wait_until(lambda: not Path(f"/proc/{child}").exists(), what="the child is gone")
+
+
 @pytest.mark.full
 def test_a_stopping_worker_still_gives_signs_of_life_for_what_it_runs(crew: Crew, path: Path) -> None:
     with crew.working("leaving") as worker:

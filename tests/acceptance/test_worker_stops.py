@@ -26,7 +26,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_task_that_runs_is_stopped_and_may_clean_up(crew: Crew, path: Path) -> None:
-    executions = [crew.run("onbeat.sleep", 60, attempts=3), crew.run("crew.tidy", str(path), 60, attempts=3)]
+    kept = crew.run("onbeat.sleep", 60, attempts=3, keep_result=True)
+    executions = [kept, crew.run("crew.tidy", str(path), 60, attempts=3)]
     for execution in executions:
         crew.reaches(execution, "RUNNING")
         crew.cancel(execution)
@@ -35,6 +36,7 @@ def test_a_task_that_runs_is_stopped_and_may_clean_up(crew: Crew, path: Path) ->
         assert crew.attempts(execution) == [(1, "CANCELLED")]
         assert crew.row(execution, "reason") == ("cancelled while it ran",)
     assert crew.lines(path) == ["cleaned up True"]
+    assert crew.ask(f"AsyncResult('{kept}').state") == "REVOKED"
 
 
 def test_one_that_does_not_listen_is_killed_after_the_grace_and_not_tried_again(crew: Crew) -> None:
@@ -116,6 +118,21 @@ def test_a_signal_that_comes_a_task_too_late_hits_nobody(crew: Crew, path: Path)
         again = crew.run("onbeat.echo")
         crew.reaches(again, "SUCCEEDED")
         assert worker.children() == [child]
+
+
+@pytest.mark.full
+def test_a_worker_that_is_stopping_still_hears_of_a_cancel(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with a_crew(tmp_path_factory) as crew, crew.working("leaving") as worker:
+        soft, hard = crew.run("onbeat.sleep", 60), crew.run("crew.stubborn", 60, stop_grace_seconds=1)
+        for execution in (soft, hard):
+            crew.reaches(execution, "RUNNING")
+        worker.process.signal(signal.SIGTERM)
+        wait_until(lambda: "Warm shutdown" in worker.process.output(), what="it stops")
+        for execution in (soft, hard):
+            crew.cancel(execution)
+        for execution in (soft, hard):
+            crew.reaches(execution, "CANCELLED")
+        wait_until(lambda: not worker.process.is_running(), what="it has stopped")
 
 
 @pytest.mark.full

@@ -36,6 +36,9 @@ class Own(Task):
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         said.append(("on_failure", type(exc).__name__, task_id))
 
+    def after_return(self, status: str, retval: Any, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
+        said.append(("after_return", status))
+
     def on_retry(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         said.append(("on_retry", type(exc).__name__))
 
@@ -108,7 +111,7 @@ def test_a_task_with_its_own_base_is_tracked_and_keeps_its_own_call(noon: dateti
     execution, _ = deliver(own, noon=noon)
     assert isinstance(own, Tracking)
     assert (execution.state, execution.result) == (State.SUCCEEDED, "own 1")
-    assert said == ["before"]
+    assert said == ["before", ("after_return", "SUCCESS")]
 
 
 def test_the_hooks_of_its_base_are_called_for_each_retry_and_for_the_last_failure(noon: datetime) -> None:
@@ -123,7 +126,7 @@ def test_the_hooks_of_its_base_are_called_for_each_retry_and_for_the_last_failur
     answer = again(own, execution)
     assert (execution.state, answer.state) == (State.DEAD, "REJECTED")
     failed = ("on_failure", "ValueError", str(execution.pk))
-    assert said == ["before", ("on_retry", "ValueError"), "before", failed]
+    assert said == ["before", ("on_retry", "ValueError"), "before", failed, ("after_return", "FAILURE")]
     assert failures == ["ValueError"]
 
 
@@ -149,6 +152,16 @@ def test_a_smaller_max_retries_of_the_handler_counts_as_well(noon: datetime) -> 
     again(retry, execution)
     assert execution.state == State.DEAD
     assert "OSError: not yet" in execution.error
+
+
+@shared_task(name="words.few", bind=True, max_retries=0)
+def few(self: Any) -> None:
+    raise self.retry(exc=OSError("not yet"))
+
+
+def test_a_smaller_max_retries_of_the_decorator_counts_too(noon: datetime) -> None:
+    execution, _ = deliver(few, noon=noon, max_attempts=5)
+    assert execution.state == State.DEAD
 
 
 def test_a_retry_may_bring_other_arguments(noon: datetime) -> None:

@@ -5,7 +5,7 @@ from celery.concurrency import get_implementation
 from celery.concurrency.base import BasePool
 
 from workers import pools
-from workers.management.commands.worker import _unsupported
+from workers.management.commands.worker import _pool
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_a_pool_of_green_threads_is_refused_in_one_sentence(name: str) -> None:
         (["-Pgevent"], "gevent"),
         (["--concurrency", "2", "--pool", "eventlet"], "eventlet"),
         (["--pool=eventlet"], "eventlet"),
-        (["--pool", "threads"], ""),
+        (["--pool", "threads"], "threads"),
         (["-Q", "gevent"], ""),
         ([], ""),
     ],
 )
-def test_our_command_sees_a_pool_that_is_not_supported_before_celery_does(words: list[str], pool: str) -> None:
-    assert _unsupported(words) == pool
+def test_our_command_knows_the_pool_before_celery_does(words: list[str], pool: str) -> None:
+    assert _pool(words) == pool

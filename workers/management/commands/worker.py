@@ -25,26 +25,28 @@ class Command(BaseCommand):
         if argv[2:] in (["--help"], ["-h"]):
             self.print_help(argv[0], argv[1])
             return
-        if pool := _unsupported(argv[2:]):
+        if (pool := _pool(argv[2:])) in pools.UNTESTED:
             raise SystemExit(pools.refusal(pool))
         self.check()
         words = [str(Path(sys.executable).parent / "celery"), "--quiet", "-A", "scheduler_project", "worker"]
-        os.execv(words[0], [*words, *_defaults(), *argv[2:]])
+        os.execv(words[0], [*words, *_defaults(argv[2:]), *argv[2:]])
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         self.run_from_argv(["manage.py", "worker"])
 
 
-def _unsupported(words: list[str]) -> str:
-    """A pool that Celery knows and we do not; told before Celery looks for the library that it would need."""
+def _pool(words: list[str]) -> str:
+    """What is said about the pool; empty if nothing is. Celery would look first for the library of a green one."""
     given = [word.partition("=")[2] for word in words if word.startswith("--pool=")]
     given += [word.removeprefix("-P") for word in words if word.startswith("-P")]
     given += [value for option, value in pairwise(words) if option in ("-P", "--pool")]
-    return next((pool for pool in given if pool in pools.UNTESTED), "")
+    return given[-1] if given else ""
 
 
-def _defaults() -> list[str]:
-    words = ["--queues", queues.work_queue(DEFAULT_QUEUE).name, "--concurrency", "2", "--loglevel", "INFO"]
+def _defaults(arguments: list[str]) -> list[str]:
+    # The solo pool runs one at a time; with more it would only take messages ahead of their turn.
+    concurrency = "1" if _pool(arguments) == "solo" else "2"
+    words = ["--queues", queues.work_queue(DEFAULT_QUEUE).name, "--concurrency", concurrency, "--loglevel", "INFO"]
     words += ["--hostname", f"onbeat-{os.getpid()}@%h"]
     # Workers gain nothing from talking to each other: what they need to know is in the database.
     words += ["--without-gossip", "--without-mingle"]
