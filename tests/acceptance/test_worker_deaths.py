@@ -107,7 +107,7 @@ def test_a_task_that_keeps_its_cpu_busy_is_not_taken_for_dead(crew: Crew) -> Non
 @pytest.mark.embedded
 def test_a_child_that_replaced_another_ends_its_task_when_its_worker_stops(crew: Crew, path: Path) -> None:
     with crew.working("replaced", "-c", "1") as worker:
-        execution = crew.run("crew.work", str(path), 3)
+        execution = crew.run("crew.work", str(path), 6)
         os.kill(child_of(crew.begins(path)[0]), signal.SIGKILL)
         crew.begins(path, 2)
         assert worker.process.terminate() == 0
