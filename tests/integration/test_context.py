@@ -100,11 +100,14 @@ def test_a_checkpoint_within_a_transaction_goes_with_it(execution: Execution) ->
 
 
 def test_who_lost_the_claim_is_told_by_the_next_checkpoint(execution: Execution, noon: datetime) -> None:
-    def work(here: context.Context) -> list[bool]:
+    told: list[bool] = []
+
+    def work(here: context.Context) -> None:
         lifecycle.rescue(silent_since=datetime.max.replace(tzinfo=noon.tzinfo), now=noon)
-        return [here.checkpoint({"page": 1}), here.cancelled]
+        told.extend([here.checkpoint({"page": 1}), here.cancelled])
 
     run(execution, work)
+    assert told == [False, True]
     assert (execution.state, execution.attempt, execution.checkpoint) == (State.SCHEDULED, 2, None)
 
 
@@ -121,6 +124,18 @@ def test_progress_is_written_at_most_once_a_second_and_at_the_end(
 
     run(execution, work)
     assert written == [{"done": done, "total": 100, "note": "rows"} for done in (1, 100)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_progress_within_a_transaction_waits_for_its_end(execution: Execution) -> None:
+    def work(here: context.Context) -> None:
+        with transaction.atomic():
+            here.progress(1)
+            assert Execution.objects.get().progress is None
+        here.progress(2)
+
+    run(execution, work)
+    assert execution.progress["done"] == 2
 
 
 @pytest.mark.django_db(transaction=True)

@@ -18,6 +18,7 @@ from executions.clock import Clock
 from executions.messages import of_execution
 from executions.models import Execution
 from executions.outcomes import Finish
+from executions.retry import RetryPolicy
 from executions.states import Outcome, State
 from tests.making import a_job, claimed, outgoing, planned, seconds
 from workers import control, recorder
@@ -153,12 +154,13 @@ def test_a_copy_that_dies_does_not_end_the_attempt_that_another_child_runs(
     assert (copy.acked, delivered.acked) == (["acked"], [])
 
 
-def test_a_hard_time_limit_is_told_twice_by_celery_and_recorded_once(
-    execution: Execution, delivered: Delivered, put: list[Any], noon: datetime
-) -> None:
+def test_a_hard_time_limit_is_told_twice_by_celery_and_recorded_once(put: list[Any], noon: datetime) -> None:
+    execution = planned(a_job(now=noon, retry=RetryPolicy(initial_seconds=0)), noon)
+    delivered = Delivered(execution)
     claimed(execution, now=noon, worker="here")
     delivered.dies(TimeLimitExceeded(5))
     delivered.request.on_timeout(False, 5)
+    assert delivered.acked == []
     (death,) = put
     clock = Clock()
     before = clock.now()

@@ -67,7 +67,9 @@ def test_a_word_that_comes_after_the_end_hits_nobody() -> None:
 def test_a_word_that_comes_before_the_work_waits_for_nobody() -> None:
     """Between the claim and the call nothing is raised: the row would be left in the air."""
     call = a_call("early")
+    stopping._calls[call.thread] = call
     signalled("early", Why.CANCELLED)
+    del stopping._calls[call.thread]
     assert call.reasons == set()
 
 
