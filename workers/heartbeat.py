@@ -102,21 +102,21 @@ class HeartbeatThread:
     def _look(self) -> None:
         """What is to stop: by its time limit, where the pool watches none, or because somebody asked for it."""
         stopping.stop_overdue()
-        held = _running()
-        if held:
+        self._kill_overdue()
+        self._notice_stuck_pool()
+        if held := _running():
             self._notice_dead_children()
             for order in lifecycle.to_stop(held, worker=self._name):
                 self._tell(order)
-        self._kill_overdue()
-        self._notice_stuck_pool(is_running=bool(held))
 
-    def _notice_stuck_pool(self, *, is_running: bool) -> None:
+    def _notice_stuck_pool(self) -> None:
         """Without an event loop the children share a lock, and one that is killed while idle takes it to its grave.
 
         Then no child takes a task again. There is no way out but another worker; what this one holds goes back.
         """
         waits = any(request.time_start is None for request in _requests())
-        is_stuck = getattr(self._parent, "hub", None) is None and waits and not is_running
+        is_idle = not state.active_requests  # plain tasks count as well
+        is_stuck = getattr(self._parent, "hub", None) is None and waits and is_idle
         self._looks_stuck = self._looks_stuck + 1 if is_stuck else 0
         if self._looks_stuck > STUCK_AFTER_LOOKS:
             events.warn("no child takes a task any more: this worker ends, start another", worker=self._name)
