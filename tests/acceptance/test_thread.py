@@ -10,9 +10,7 @@ from tests.waiting import wait_until
 
 SUCCEEDED = "SELECT count(*) FROM onbeat_execution WHERE state = 'SUCCEEDED'"
 UNENDED = "SELECT count(*) FROM onbeat_execution WHERE state IN ('QUEUED', 'RUNNING')"
-LOST = "SELECT count(*) FROM onbeat_attempt WHERE outcome = 'WORKER_LOST'"
 EVERY_SECOND = 'key="pulse", task="onbeat.echo", schedule=Cron("* * * * * *")'
-LONG = 'key="long", task="onbeat.sleep", kwargs={"seconds": 4}, schedule=Once(now + timedelta(seconds=1))'
 
 
 @pytest.fixture
@@ -78,19 +76,6 @@ def test_sigterm_stops_beat_and_worker_with_a_clean_exit(pulsing: Platform) -> N
     assert worker.terminate() == 0
     assert pulsing.count("SELECT count(*) FROM onbeat_beat") == 0
     assert pulsing.count("SELECT count(*) FROM onbeat_worker") == 0
-
-
-def test_a_worker_killed_in_mid_run_is_rescued_and_its_work_done_again(platform: Platform) -> None:
-    platform.manage("migrate")
-    create(platform, LONG)
-    platform.beat()
-    worker = platform.worker("worker-1")
-    wait_until(lambda: platform.count(UNENDED.replace("'QUEUED', ", "")), what="the long task runs")
-    worker.kill_all()
-    platform.worker("worker-2")
-    wait_until(lambda: platform.count(LOST), what="the lost attempt is recorded")
-    again = "SELECT count(*) FROM onbeat_execution WHERE attempt = 2 AND lost = 1 AND state = 'SUCCEEDED'"
-    wait_until(lambda: platform.count(again), what="the second attempt succeeds")
 
 
 def test_two_beats_and_two_workers_fire_each_second_once(pulsing: Platform) -> None:
