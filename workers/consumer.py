@@ -47,7 +47,7 @@ class Consumer(CelerysConsumer):
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
         """Of an execution without its payload, which Celery would write to the log, and without a failed result."""
         if EXECUTION_HEADER in (message.headers or {}):
-            self._reject(message, "this worker does not know the task: its message goes to the dead letters", exc)
+            self._reject(message, "this worker does not know the task: its message goes to the dead letters")
         else:
             super().on_unknown_task(body, message, exc)
 
@@ -57,9 +57,10 @@ class Consumer(CelerysConsumer):
         else:
             super().on_invalid_task(body, message, exc)
 
-    def _reject(self, message: Any, what: str, why: Exception) -> None:
+    def _reject(self, message: Any, what: str, why: Exception | None = None) -> None:
         headers = message.headers or {}
-        events.warn(what, task=headers.get("task"), execution=headers.get(EXECUTION_HEADER), error=in_a_line(why))
+        error = in_a_line(why) if why else ""
+        events.warn(what, task=headers.get("task"), execution=headers.get(EXECUTION_HEADER), error=error)
         message.reject_log_error(logger, self.connection_errors)
 
 
