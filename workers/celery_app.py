@@ -41,6 +41,11 @@ _DEFAULTS = {
     "worker_consumer": "workers.consumer:Consumer",
     # How long Celery waits for the word of a child that died. Its word is in the database, if it had one.
     "worker_lost_wait": 1.0,
+    # A task that takes longer than RabbitMQ waits for its acknowledgement (30 min) costs the channel. Without this it
+    # costs the worker; with it the task goes on, and its message comes again and is dropped.
+    "broker_channel_error_retry": True,
+    # It is the row that says who runs what: a lost line to the broker is no reason to end a task.
+    "worker_cancel_long_running_tasks_on_connection_loss": False,
     # Else Celery closes the whole pool of database connections before and after each task, and a task waits for a new
     # one. The task class gives its connection back to the pool instead.
     "CELERY_DB_REUSE_MAX": 2**31,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from launcher import services
-from launcher.processes import is_alive, pid_in
-from launcher.service_record import services_folder
+from launcher import rabbitmq, services
+from launcher.processes import is_alive, pid_in, run
+from launcher.service_record import load, services_folder
 from tests.acceptance.crew import Crew
 from tests.waiting import wait_until
 
@@ -75,6 +75,34 @@ def test_rabbitmq_is_killed_and_started_again_in_mid_run(crew: Crew, data_dir: P
         assert worker.process.is_running()
     begun = [line.split()[1] for line in crew.lines(path) if line.startswith("begin")]
     assert sorted(begun) == sorted([*running, *queued, asked_meanwhile])
+
+
+def test_a_task_may_take_longer_than_rabbitmq_waits_for_its_acknowledgement(
+    crew: Crew, data_dir: Path, path: Path
+) -> None:
+    wait = "application:set_env(rabbit, consumer_timeout, {}), application:set_env(rabbit, channel_tick_interval, {})."
+    control(data_dir, wait.format(2000, 1000))
+    try:
+        with crew.working("slow") as worker:
+            executions = [crew.run("crew.work", str(path), 6) for _ in range(2)]
+            for execution in executions:
+                crew.reaches(execution, "SUCCEEDED")
+                assert crew.attempts(execution) == [(1, "SUCCEEDED")]
+            assert "delivery acknowledgement on channel" in worker.process.output()
+            crew.reaches(crew.run("onbeat.echo"), "SUCCEEDED")
+            assert worker.process.is_running()
+    finally:
+        control(data_dir, wait.format(1_800_000, 60_000))
+    assert len(crew.lines(path)) == 4
+
+
+def control(data_dir: Path, expression: str) -> None:
+    """Let the server evaluate it."""
+    record, home = load(data_dir), services_folder(data_dir) / "rabbitmq"
+    assert record is not None
+    command = [str(rabbitmq._programs() / "rabbitmqctl"), "-n", record.node, "eval", expression]
+    done = run(command, env=rabbitmq._environment(home, record))
+    assert done.returncode == 0, done.stdout
 
 
 def test_postgresql_is_stopped_at_claims_and_at_finishes(crew: Crew, data_dir: Path, path: Path) -> None:
