@@ -138,7 +138,7 @@ def _soft_limit(task: Any, request: Any) -> float | None:
 def _delay(eta: datetime | None, countdown: float | None) -> timedelta | None:
     if eta is not None:
         aware = eta if eta.tzinfo else eta.replace(tzinfo=UTC)
-        return max(timedelta(0), aware - datetime.now(UTC))
+        return max(timedelta(0), aware - datetime.now(UTC))  # by the clock that the handler named it by
     return None if countdown is None else timedelta(seconds=countdown)
 
 
