@@ -2,7 +2,8 @@
 
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from celery import current_app
@@ -11,6 +12,11 @@ from pytest_django import Settings
 
 from executions import queues
 from executions.dispatch import Publisher
+from executions.models import Execution
+from tests.making import a_job, a_ticker, planned
+
+if TYPE_CHECKING:
+    from tests.integration.rejecting import Rejecting
 
 
 class Queues:
@@ -57,3 +63,18 @@ def publisher() -> Iterator[Publisher]:
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker's address at which nobody listens, on this machine."""
     monkeypatch.setitem(current_app.conf, "broker_write_url", "amqp://127.0.0.1:1//")
+
+
+@pytest.fixture
+def rejecting(broker: Queues) -> "Rejecting":
+    from tests.integration.rejecting import Rejecting  # it looks at the broker through the class above
+
+    return Rejecting(broker)
+
+
+@pytest.fixture
+def published(noon: datetime, publisher: Publisher, rejecting: "Rejecting") -> Execution:
+    """QUEUED at noon, with its message in the queue; given up after two attempts."""
+    execution = planned(a_job(now=noon, max_attempts=2), noon)
+    assert a_ticker(publisher).tick(noon).published == 1
+    return execution

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from executions import messages, queues
-from executions.models import Execution
+from executions.models import DeadMessage, Execution
 from tests.integration.conftest import Queues
 from tests.making import outgoing
 from tests.waiting import wait_until
@@ -75,3 +75,12 @@ def headers_of(message: Any) -> dict[str, Any]:
 
 def ids(rows: Iterable[Execution]) -> list[Any]:
     return [row.pk for row in rows]
+
+
+def now_of(execution: Execution) -> tuple[str, int]:
+    execution.refresh_from_db()
+    return execution.state, execution.attempt
+
+
+def the_message() -> DeadMessage:
+    return DeadMessage.objects.get()

@@ -269,11 +269,6 @@ def test_messages_are_discarded_by_their_numbers(noon: datetime, later: datetime
 # ── Published again ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def rejecting(broker: Queues) -> Rejecting:
-    return Rejecting(broker)
-
-
 def test_a_message_is_published_again_as_it_was_into_its_queue_and_then_handled(
     noon: datetime, later: datetime, rejecting: Rejecting
 ) -> None:
