@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from beat.members import MEMBERS_KEY
-from beat.redis_link import RedisLink
 from executions.identity import milliseconds
 from executions.models import Execution
 from executions.outgoing import Due
+from executions.redis_link import RedisLink
 from executions.states import FIRE_TRIGGERS
+
+# What a beat says of a Redis that goes and comes.
+WITHOUT_REDIS = "beats go on without leases, the database decides"
+REDIS_AGAIN = "leases are taken again"
 
 # One call for all leases of a batch. Taking again what one holds prolongs it; a holder that is no member is gone.
 _TAKE = """

@@ -8,8 +8,8 @@ that gets its work done says so (`beat/heartbeat.py`).
 from datetime import timedelta
 
 from beat.models import Beat
-from beat.redis_link import RedisLink
 from executions.clock import Clock
+from executions.redis_link import RedisLink
 
 EVERY = timedelta(seconds=0.5)
 LIFE = timedelta(seconds=2)

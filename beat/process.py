@@ -20,11 +20,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from beat.heartbeat import Heartbeat, Progress
-from beat.lease import Leases
+from beat.lease import REDIS_AGAIN, WITHOUT_REDIS, Leases
 from beat.members import Members
 from beat.models import REFUSAL_CHARACTERS, Beat
 from beat.planning import Planner
-from beat.redis_link import RedisLink
 from beat.shards import Shards
 from beat.tick import Ticker, TickReport
 from beat.upkeep.keeper import Upkeep, UpkeepThread
@@ -33,6 +32,7 @@ from executions.clock import Clock
 from executions.dispatch import Publisher
 from executions.health import missing_migrations
 from executions.outages import is_outage, why_away
+from executions.redis_link import RedisLink
 from executions.storable import in_a_line
 from executions.version import VERSION
 
@@ -56,7 +56,9 @@ class BeatProcess:
         self._wake = threading.Event()
         self._clock = Clock()
         self._poll = timedelta(seconds=settings.ONBEAT_BEAT_POLL_SECONDS)
-        self._link = RedisLink(settings.REDIS_URL, prefix=settings.ONBEAT_EXECUTIONS_PREFIX)
+        self._link = RedisLink(
+            settings.REDIS_URL, prefix=settings.ONBEAT_EXECUTIONS_PREFIX, without=WITHOUT_REDIS, again=REDIS_AGAIN
+        )
         lease_life = timedelta(seconds=settings.ONBEAT_BEAT_LEASE_SECONDS)
         leases = Leases(self._link, holder=self.name, life=lease_life)
         self._progress = Progress(stuck_after_seconds=settings.ONBEAT_BEAT_STUCK_AFTER_SECONDS)

@@ -8,7 +8,6 @@ from typing import Any
 from beat.heartbeat import Progress
 from beat.lease import Leases
 from beat.planning import Planner
-from beat.redis_link import RedisLink
 from beat.shards import Shards
 from beat.tick import Ticker
 from executions import lifecycle
@@ -17,6 +16,7 @@ from executions.dispatch import Publisher, Sent
 from executions.models import Execution
 from executions.outcomes import Claim
 from executions.outgoing import Outgoing
+from executions.redis_link import RedisLink
 from executions.retry import RetryPolicy
 from executions.states import Trigger
 from jobs import definitions

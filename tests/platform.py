@@ -5,6 +5,7 @@ Only processes started here are ever signalled, by their process id.
 
 import contextlib
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from urllib.request import urlopen
 
 import kombu
 import psycopg
@@ -24,6 +26,15 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+_LISTENING = re.compile(r"Listening at: http://(127\.0\.0\.1:[0-9]+)")
+
+
+def _is_answering(address: str) -> bool:
+    try:
+        with urlopen(address, timeout=10) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 class Process:
@@ -143,6 +154,15 @@ class Platform:
     def worker(self, name: str = "worker", *arguments: str) -> Process:
         command = [str(BIN / "celery"), "-A", "scheduler_project", "worker", "-Q", f"{self.name}.default", "-c", "2"]
         return self.start(name, [*command, "-n", f"{name}@%h", "-l", "INFO", *arguments])
+
+    def web(self, name: str = "web", **environment: str) -> str:
+        """Start the web process on a free port of this machine; its address, once it answers."""
+        command = [str(BIN / "gunicorn"), "scheduler_project.wsgi", "--bind", "127.0.0.1:0", "--no-control-socket"]
+        process = self.start(name, [*command, "--threads", "2"], **environment)
+        listening = wait_until(lambda: _LISTENING.search(process.output()), what=f"{name} listens")
+        address = f"http://{listening[1]}"
+        wait_until(lambda: _is_answering(f"{address}/health/live"), what=f"{name} answers")
+        return address
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """What the platform's database answers."""

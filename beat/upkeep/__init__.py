@@ -1,9 +1,31 @@
 """Duties beside firing, each in a file of its own."""
 
-from beat.upkeep import completions, dead_letters, gone_beats, lost_messages, pauses, rescue, results, run_keys
+from beat.upkeep import (
+    audit,
+    completions,
+    dead_letters,
+    gone_beats,
+    idempotent_answers,
+    lost_messages,
+    pauses,
+    rescue,
+    results,
+    run_keys,
+)
 from beat.upkeep import partitions as partitions_ahead
 from beat.upkeep import retention as past_their_days
 from beat.upkeep import statistics as hourly_counts
 
-_MODULES = (rescue, lost_messages, dead_letters, pauses, completions, run_keys, gone_beats, results)
+_MODULES = (
+    rescue,
+    lost_messages,
+    dead_letters,
+    pauses,
+    completions,
+    run_keys,
+    gone_beats,
+    results,
+    audit,
+    idempotent_answers,
+)
 DUTIES = tuple(module.DUTY for module in (*_MODULES, partitions_ahead, past_their_days, hourly_counts))

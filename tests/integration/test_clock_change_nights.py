@@ -16,8 +16,8 @@ from django.conf import settings
 from beat.lease import Leases, fire_key
 from beat.members import Members
 from beat.planning import Planner
-from beat.redis_link import RedisLink
 from executions.identity import milliseconds
+from executions.redis_link import RedisLink
 from executions.states import State
 from jobs.models import Job
 from jobs.recurrence import Cron, Every

@@ -1,6 +1,7 @@
 """The examples of the documentation are run as they stand; what a line says after "# →" is what comes out.
 
-So are the commands that act on jobs; what stands below one is what it prints, and "…" stands for anything.
+So are the commands that act on jobs and API keys; what stands below one is what it prints, and "…" stands for anything.
+`$name` in a command is what the examples before it call so.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import pytest
@@ -22,7 +24,9 @@ from tests.unit.doc_pages import DOCS
 
 PAGES = [*sorted(DOCS.glob("how-to/*.md")), DOCS / "explanation" / "retries-and-dead-letters.md"]
 EXPECTATION = re.compile(r"^(?P<indent> *)(?P<expression>\S.*?)  # → (?P<expected>.+)$", re.MULTILINE)
-COMMAND = re.compile(r"^```sh\n\./onbeat (jobs [^\n]+)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(
+    r"^```sh\n\./onbeat ((?:jobs|api_keys) [^\n]+)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -50,16 +54,20 @@ def python_of(page: Path) -> str:
 def with_commands(text: str) -> str:
     """A command and what it prints become a call, in as many lines."""
     commands, count = COMMAND.subn(
-        lambda match: f"```python\n_onbeat({match[1]!r}, {match[2]!r})" + "\n" * (match[0].count("\n") - 1) + "```",
+        lambda match: (
+            f"```python\n_onbeat({match[1]!r}, {match[2]!r}, globals())" + "\n" * (match[0].count("\n") - 1) + "```"
+        ),
         text,
     )
-    assert count == text.count("\n./onbeat jobs "), "a command stands alone, without what it prints"
+    assert count == len(re.findall(r"\n\./onbeat (?:jobs|api_keys) ", text)), (
+        "a command stands alone, without what it prints"
+    )
     return commands
 
 
-def onbeat(command: str, expected: str) -> None:
+def onbeat(command: str, expected: str, names: dict[str, Any]) -> None:
     output = StringIO()
-    call_command(*shlex.split(command), stdout=output)
+    call_command(*shlex.split(Template(command).substitute(names)), stdout=output)
     pattern = re.escape(expected).replace("…", ".*")
     assert re.fullmatch(pattern, output.getvalue(), re.DOTALL), f"{command} prints:\n{output.getvalue()}"
 

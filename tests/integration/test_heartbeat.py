@@ -10,8 +10,8 @@ from django.db import OperationalError
 from beat.heartbeat import Heartbeat, Progress
 from beat.members import Members
 from beat.models import Beat
-from beat.redis_link import RedisLink
 from beat.shards import ALL, Shards, share_of
+from executions.redis_link import RedisLink
 from tests.making import seconds
 from tests.waiting import wait_until
 

@@ -7,12 +7,12 @@ import pytest
 import redis
 from django.conf import settings
 
-from beat.lease import Leases, execution_key, fire_key
+from beat.lease import REDIS_AGAIN, WITHOUT_REDIS, Leases, execution_key, fire_key
 from beat.members import Members
 from beat.planning import Planner
-from beat.redis_link import RedisLink
 from executions.identity import milliseconds, new_execution_id
 from executions.models import Execution
+from executions.redis_link import RedisLink
 from executions.states import Trigger
 from tests.making import a_job, every_minute, seconds
 from tests.waiting import wait_until
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 def leases(holder: str, *, url: str | None = None, prefix: str = "", life: float = 10) -> Leases:
     url = settings.REDIS_URL if url is None else url
-    link = RedisLink(url, prefix=prefix)
+    link = RedisLink(url, prefix=prefix, without=WITHOUT_REDIS, again=REDIS_AGAIN)
     if url and url == settings.REDIS_URL:
         Members(link, beat=holder).renew()
     return Leases(link, holder=holder, life=seconds(life))

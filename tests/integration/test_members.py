@@ -11,8 +11,8 @@ from django.conf import settings
 
 from beat.members import Members
 from beat.models import Beat
-from beat.redis_link import RedisLink
 from executions.clock import database_now
+from executions.redis_link import RedisLink
 from tests.making import seconds
 from tests.waiting import wait_until
 

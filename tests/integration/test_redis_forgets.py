@@ -13,12 +13,12 @@ from beat import planning
 from beat.lease import Leases, execution_key
 from beat.members import Members
 from beat.planning import Planner
-from beat.redis_link import RedisLink
 from beat.tick import Ticker
 from executions import lifecycle
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.outgoing import Outgoing
+from executions.redis_link import RedisLink
 from executions.states import State
 from jobs.misfires import plan_fires
 from jobs.recurrence import Cron, Once

@@ -1,5 +1,6 @@
 """The roll-up: what an hour's executions add up to, counted again as they go on."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -7,11 +8,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from executions import lifecycle, statistics
+from executions import histogram, lifecycle, statistics
 from executions.models import Execution, HourlyCount
 from executions.states import State, Trigger
 from jobs.models import Job
-from tests.making import a_job, claimed, planned, seconds
+from tests.making import a_job, asked_for, claimed, planned, seconds
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -146,6 +147,78 @@ def test_what_was_cancelled_while_it_waited_for_its_retry_did_not_run_meanwhile(
     assert sums(State.CANCELLED) == (0, 0, 0, 0)
 
 
+# ── Histograms ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def histograms(state: State) -> tuple[dict[str, int], dict[str, int]]:
+    row = HourlyCount.objects.get(state=state)
+    return row.delay_histogram, row.run_histogram
+
+
+def test_runs_and_delays_are_told_by_their_length(job: Job, noon: datetime) -> None:
+    succeeded(job, noon, after=0.002, ran=4)
+    succeeded(job, noon + seconds(1), after=0.004, ran=4)
+    statistics.roll_up(noon)
+    four_seconds = str(histogram.bucket(seconds(4)))
+    assert histograms(State.SUCCEEDED) == ({"4": 1, "8": 1}, {four_seconds: 2})
+
+
+def test_a_start_before_it_was_due_counts_among_the_shortest_delays(job: Job, noon: datetime) -> None:
+    succeeded(job, noon, after=-0.5)
+    statistics.roll_up(noon)
+    assert histograms(State.SUCCEEDED) == ({"0": 1}, {"0": 1})
+
+
+def test_what_runs_tells_how_late_it_began_and_not_how_long_it_ran(job: Job, noon: datetime) -> None:
+    claimed(planned(job, noon), now=noon + seconds(0.002))
+    statistics.roll_up(noon)
+    assert histograms(State.RUNNING) == ({"4": 1}, {})
+
+
+def test_what_was_cancelled_or_waits_tells_no_length(job: Job, noon: datetime) -> None:
+    rows = [planned(job, noon + seconds(number)) for number in range(2)]
+    for row in rows:
+        lifecycle.fail(claimed(row, now=noon), error="x", now=noon + seconds(1))
+    lifecycle.cancel([rows[0].pk], reason="x", now=noon + seconds(20))
+    statistics.roll_up(noon)
+    assert histograms(State.CANCELLED) == ({}, {})
+    assert histograms(State.SCHEDULED) == ({}, {})
+
+
+def around_each_end() -> list[timedelta]:
+    """Durations that lie at the ends of the buckets, to the microsecond, and beyond the last."""
+    ends = [timedelta(milliseconds=2 ** (number / histogram.BUCKETS_PER_DOUBLING)) for number in range(130)]
+    near = [end + aside * timedelta(microseconds=1) for end in ends for aside in (-1, 0, 1)]
+    return [timedelta(), timedelta(microseconds=1), *near, 3 * histogram.LONGEST]
+
+
+def test_the_database_puts_a_duration_where_the_histogram_puts_it(job: Job, noon: datetime) -> None:
+    durations = around_each_end()
+    rows = asked_for(job, len(durations), now=noon)
+    for row, duration in zip(rows, durations, strict=True):
+        row.state, row.started_at = State.SUCCEEDED, row.available_at + duration
+        row.finished_at = row.started_at + duration
+    Execution.objects.bulk_update(rows, ["state", "started_at", "finished_at"])
+    statistics.roll_up(noon)
+    expected = Counter(str(histogram.bucket(duration)) for duration in durations)
+    assert histograms(State.SUCCEEDED) == (expected, expected)
+
+
+def test_what_the_release_before_has_counted_gets_its_histograms_at_the_next_look(job: Job, noon: datetime) -> None:
+    succeeded(job, noon)
+    statistics.roll_up(noon)
+    names = "hour, job_id, queue, state, count, started, run_seconds, delay_seconds, longest_delay_seconds"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TEMPORARY TABLE counted AS SELECT {names} FROM onbeat_hourly_count")
+        cursor.execute("DELETE FROM onbeat_hourly_count")
+        cursor.execute(f"INSERT INTO onbeat_hourly_count ({names}) SELECT {names} FROM counted")
+        cursor.execute("DROP TABLE counted")
+    assert histograms(State.SUCCEEDED) == ({}, {})
+    assert statistics.roll_up(noon) == 1
+    assert histograms(State.SUCCEEDED) == ({"0": 1}, {"0": 1})
+    assert statistics.roll_up(noon) == 0
+
+
 # ── Which hours ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -198,6 +271,14 @@ def test_many_executions_cost_as_many_queries_as_few(noon: datetime) -> None:
             statistics.roll_up(noon)
         asked.append(len(queries))
     assert asked[0] == asked[1]
+
+
+def test_one_statement_reads_the_executions_of_an_hour(job: Job, noon: datetime) -> None:
+    """Of two, the second could tell of executions that the first did not see: sums and histograms would differ."""
+    succeeded(job, noon)
+    with CaptureQueriesContext(connection) as queries:
+        statistics.roll_up(noon, hours=1)
+    assert sum('FROM "onbeat_execution"' in query["sql"] for query in queries) == 1
 
 
 def test_an_hour_is_read_by_the_index_of_the_ids_and_in_its_month_alone(job: Job, is_full: bool) -> None:

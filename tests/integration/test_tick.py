@@ -10,12 +10,12 @@ from django.conf import settings
 
 from beat.lease import Leases, execution_key
 from beat.members import Members
-from beat.redis_link import RedisLink
 from beat.shards import ALL, COUNT, Shards
 from executions.confirms import NACKED, Report
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.outgoing import Due, Outgoing
+from executions.redis_link import RedisLink
 from executions.states import State
 from jobs.recurrence import Once
 from tests.integration.conftest import Queues

@@ -11,12 +11,12 @@ from django.db import connection, transaction
 from beat.lease import Leases
 from beat.members import Members
 from beat.models import Beat
-from beat.redis_link import RedisLink
 from beat.upkeep import DUTIES, pauses, rescue
 from beat.upkeep.duty import Duty
 from beat.upkeep.keeper import Upkeep, UpkeepThread
 from executions.clock import database_now
 from executions.models import Execution
+from executions.redis_link import RedisLink
 from executions.states import State
 from jobs import definitions
 from jobs.models import Job, JobState, Schedule

@@ -6,11 +6,13 @@ import pytest
 from django.db import connection
 from django.test import TransactionTestCase
 
+from access.models import ApiKey, AuditEntry, IdempotentAnswer
 from executions.models import Attempt, DeadMessage, Execution, HourlyCount, RunKey
 from jobs.models import Job, JobVersion, Schedule
 
 # From the ones that point to the ones pointed at.
 _TABLES = [DeadMessage, HourlyCount, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
+_TABLES += [ApiKey, AuditEntry, IdempotentAnswer]
 
 
 @pytest.fixture(autouse=True, scope="package")

@@ -10,15 +10,18 @@ ROOT = Path(__file__).resolve().parents[2]
 MAY_IMPORT = {
     "executions": set(),
     "jobs": {"executions"},
-    "beat": {"jobs", "executions"},
+    "access": {"executions", "jobs"},
+    "beat": {"access", "jobs", "executions"},
     "workers": {"jobs", "executions"},
+    "api": {"access", "beat", "workers", "jobs", "executions"},
     "launcher": set(),
-    "scheduler_project": {"executions", "jobs", "beat", "workers", "launcher"},
+    "scheduler_project": {"access", "api", "executions", "jobs", "beat", "workers", "launcher"},
 }
 PURE = ["executions/states.py", "executions/outcomes.py", "executions/retry.py", "executions/identity.py"]
 PURE += ["jobs/recurrence.py", "jobs/cron.py", "jobs/refusals.py", "jobs/dst.py", "jobs/misfires.py"]
-PURE += ["executions/outgoing.py", "executions/confirms.py"]
+PURE += ["executions/outgoing.py", "executions/confirms.py", "executions/histogram.py", "access/roles.py"]
 PURE += ["jobs/wording.py", "jobs/day_wording.py", "jobs/series.py", "jobs/stretches.py"]
+PURE += ["jobs/upcoming.py", "jobs/differences.py", "access/gcra.py", "api/names.py"]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.
 ALLOWED_NAMES = {ROOT / "launcher" / "services.py"}
@@ -46,6 +49,11 @@ def test_imports_between_the_packages_point_one_way(package: str) -> None:
         if name.split(".")[0] in ours
     ]
     assert wrong == []
+
+
+def test_access_takes_nothing_of_jobs_but_its_refusals() -> None:
+    names = {name for path in modules("access") for name in imported(path) if name.split(".")[0] == "jobs"}
+    assert names == {"jobs.refusals"}
 
 
 @pytest.mark.parametrize("path", PURE)
