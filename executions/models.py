@@ -171,6 +171,15 @@ class Execution(models.Model):
             models.Index(fields=["finished_at"], condition=Q(state="DEAD"), name="onbeat_execution_dead"),
             models.Index(fields=["job"], condition=Q(is_waiting=True), name="onbeat_execution_waiting"),
             models.Index(fields=["job", "-fire_time"], name="onbeat_execution_of_job"),
+            # Lists of what went wrong or did not run. What goes as it should is in neither of them.
+            models.Index(
+                fields=["state", "id"],
+                condition=Q(state__in=["DEAD", "CANCELLED", "SKIPPED"]),
+                name="onbeat_execution_unusual",
+            ),
+            models.Index(
+                fields=["fingerprint", "id"], condition=~Q(fingerprint=""), name="onbeat_execution_fingerprint"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -268,6 +277,9 @@ class HourlyCount(models.Model):
     run_seconds = models.FloatField(help_text="How long their last attempts ran, in sum.")
     delay_seconds = models.FloatField(help_text="How long after they were due their last attempts began, in sum.")
     longest_delay_seconds = models.FloatField()
+    # How the durations of both sums are spread (`executions/histogram.py`). Empty if the release before wrote the row.
+    delay_histogram = models.JSONField(default=dict, db_default={})
+    run_histogram = models.JSONField(default=dict, db_default={})
 
     class Meta:
         db_table = "onbeat_hourly_count"

@@ -5,26 +5,50 @@ that fired in it when it was last looked at; to look again at what has not chang
 
 A sum is of what the row of an execution can tell: its last attempt. How long that ran is known when it SUCCEEDED or is
 DEAD; what was CANCELLED may have waited for a retry. How long after it was due it began is known once it has begun;
-to begin early, or to wait for room before it was due again, is no delay.
+to begin early, or to wait for room before it was due again, is no delay. Beside each sum stands how its durations
+are spread (`executions/histogram.py`). One statement reads it all, so that the parts agree with one another.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Count, DurationField, Expression, ExpressionWrapper, F, Max, Q, Sum, Value
-from django.db.models.functions import Coalesce, Greatest
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import (
+    Aggregate,
+    Count,
+    DurationField,
+    Expression,
+    ExpressionWrapper,
+    F,
+    FloatField,
+    Func,
+    IntegerField,
+    Max,
+    Q,
+    Sum,
+    TextField,
+    Value,
+)
+from django.db.models.functions import Cast, Ceil, Chr, Coalesce, Greatest, Least, Ln
+from django.db.models.sql.compiler import SQLCompiler
 
+from executions import histogram
 from executions.models import Execution, HourlyCount
 from executions.states import State
 
 RECENT_HOURS = 2  # looked at each time
 LATE_HOURS = 23  # before these, looked at in turn: some executions end late
+ENDED = (State.SUCCEEDED, State.DEAD)  # of which it is told how long they ran
+BEGUN = (State.RUNNING, *ENDED)  # of which it is told how late they began
 _LOCK = 0x6F6E_7374  # of whoever counts
+_LETTER = ord("!")  # that of bucket 0
 _HOUR = timedelta(hours=1)
 _KEY = ("job_id", "queue", "state")
-_SUMS = ("count", "started", "run_seconds", "delay_seconds", "longest_delay_seconds")
+_SPREADS = ("delay_histogram", "run_histogram")
+_SUMS = ("count", "started", "run_seconds", "delay_seconds", "longest_delay_seconds", *_SPREADS)
 
 
 def roll_up(now: datetime, *, hours: int | None = None) -> int:
@@ -76,8 +100,9 @@ def _counts(hour: datetime) -> Iterator[dict[str, Any]]:
     """What an hour holds, by job, queue and state."""
     nothing = Value(timedelta(), output_field=DurationField())
     delay = Greatest(_between("available_at", "started_at"), nothing)
-    has_begun = Q(started_at__isnull=False, state__in=[State.RUNNING, State.SUCCEEDED, State.DEAD])
-    has_ended = has_begun & ~Q(state=State.RUNNING)
+    run = _between("started_at", "finished_at")
+    has_begun = Q(started_at__isnull=False, state__in=BEGUN)
+    has_ended = Q(started_at__isnull=False, state__in=ENDED)
     rows = (
         Execution.objects.firing_between(hour, hour + _HOUR)
         .values(*_KEY)
@@ -85,9 +110,11 @@ def _counts(hour: datetime) -> Iterator[dict[str, Any]]:
             # A stretch too long to be counted is one.
             total=Sum(Coalesce("skipped_count", 1)),
             started=Count("pk", filter=has_begun),
-            ran=Sum(_between("started_at", "finished_at"), filter=has_ended),
+            ran=Sum(run, filter=has_ended),
             delayed=Sum(delay, filter=has_begun),
             longest=Max(delay, filter=has_begun),
+            delays=_letters(delay, filter=has_begun),
+            runs=_letters(run, filter=has_ended),
         )
         .order_by()
     )
@@ -99,6 +126,8 @@ def _counts(hour: datetime) -> Iterator[dict[str, Any]]:
             "run_seconds": _seconds(row["ran"]),
             "delay_seconds": _seconds(row["delayed"]),
             "longest_delay_seconds": _seconds(row["longest"]),
+            "delay_histogram": _histogram(row["delays"]),
+            "run_histogram": _histogram(row["runs"]),
         }
 
 
@@ -108,3 +137,48 @@ def _between(start: str, end: str) -> Expression:
 
 def _seconds(duration: timedelta | None) -> float:
     return duration.total_seconds() if duration else 0.0
+
+
+# ── Histograms ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Joined(Aggregate):
+    """The texts of a group in one, in no order."""
+
+    function = "STRING_AGG"
+    output_field = TextField()
+
+    def __init__(self, text: Expression, between: str, **more: Any) -> None:
+        super().__init__(text, Value(between), **more)
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **more: Any) -> Any:
+        return self.as_sql(compiler, connection, function="GROUP_CONCAT", **more)
+
+
+class _Milliseconds(Func):
+    """A duration as a number, for which the ORM has no word. SQLite keeps durations as microseconds."""
+
+    output_field = FloatField()
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **more: Any) -> Any:
+        template = "(EXTRACT(EPOCH FROM %(expressions)s) * 1000)::double precision"
+        return self.as_sql(compiler, connection, template=template, **more)
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **more: Any) -> Any:
+        return self.as_sql(compiler, connection, template="(%(expressions)s / 1000.0)", **more)
+
+
+def _bucket(duration: Expression) -> Expression:
+    """What `histogram.bucket` says, in SQL."""
+    steps = Ln(Greatest(_Milliseconds(duration), Value(1.0))) * Value(histogram.BUCKETS_PER_LN)
+    number = Cast(Ceil(steps - Value(histogram.TOLERANCE)), IntegerField())
+    return Least(number, Value(histogram.LAST))
+
+
+def _letters(duration: Expression, *, filter: Q) -> Joined:
+    """The bucket of each, as one letter. A row per bucket would be twenty rows per job: slower, and more to fetch."""
+    return Joined(Chr(_bucket(duration) + Value(_LETTER)), "", filter=filter)
+
+
+def _histogram(letters: str | None) -> histogram.Histogram:
+    return {str(ord(letter) - _LETTER): count for letter, count in Counter(letters or "").items()}
