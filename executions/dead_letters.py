@@ -236,6 +236,7 @@ def _row_of(letter: Undelivered, now: datetime) -> DeadMessage:
 class Replayed:
     count: int
     last_due_at: datetime | None  # when the last of them comes
+    has_more: bool = False  # as many were replayed as were wanted at most
 
 
 @dataclass
@@ -252,31 +253,40 @@ def replay_matching(
     note: str = "replayed",
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    most: int | None = None,
+    begins_at: datetime | None = None,
 ) -> Replayed:
-    """Run all of them again, in the order of their fire times, at most so many each second."""
-    moments = (now + timedelta(seconds=number / per_second) for number in count())
+    """Run them again, in the order of their fire times, at most so many each second from now or a moment on."""
+    begin = max(now, begins_at or now)
+    moments = (begin + timedelta(seconds=number / per_second) for number in count())
     reason = f"waits for its turn: {per_second} replays a second"
     replayed, last = 0, None
     # A replay that died meanwhile is not replayed by the same call.
-    for ids in _batches(matching.executions().filter(finished_at__lte=now)):
+    for ids in _batches(matching.executions().filter(finished_at__lte=now), most=most):
         made = replay_waiting(ids, moments, now=now, note=note, reason=reason, args=args, kwargs=kwargs)
         replayed += len(made)
         last = made[-1].available_at if made else last
-    return Replayed(replayed, last)
+    return Replayed(replayed, last, has_more=replayed == most)
 
 
-def discard(matching: Matching, *, note: str, now: datetime) -> int:
+def discard(matching: Matching, *, note: str, now: datetime, most: int | None = None) -> int:
     """Mark them as handled, with what was decided. How many they were."""
     _check(note)
-    return sum(settle(ids, note=note, now=now) for ids in _batches(matching.executions()))
+    return sum(settle(ids, note=note, now=now) for ids in _batches(matching.executions(), most=most))
 
 
-def _batches(executions: ExecutionQuerySet) -> Iterator[list[uuid.UUID]]:
+def _batches(executions: ExecutionQuerySet, *, most: int | None) -> Iterator[list[uuid.UUID]]:
+    """All of them, or the first so many."""
     in_order = executions.order_by("pk").values_list("pk", flat=True)
-    ids = list(in_order[:_PER_TRANSACTION])
-    while ids:
+    left = most
+    last: uuid.UUID | None = None
+    while left is None or left > 0:
+        following = in_order if last is None else in_order.filter(pk__gt=last)
+        ids = list(following[: min(_PER_TRANSACTION, left or _PER_TRANSACTION)])
+        if not ids:
+            return
         yield ids
-        ids = list(in_order.filter(pk__gt=ids[-1])[:_PER_TRANSACTION])
+        last, left = ids[-1], None if left is None else left - len(ids)
 
 
 def replay_messages(ids: Iterable[int], *, now: datetime, note: str = "replayed") -> MessagesReplayed:

@@ -30,7 +30,9 @@ class Publisher:
     A broker or a queue that takes messages and confirms none would otherwise get the whole batch again at each try.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience_seconds: float | None = None) -> None:
+        """With how long it waits for confirms; as the settings say, if it is not told."""
+        self._patience_seconds = patience_seconds
         self._line = BrokerLine()
         self._is_in_doubt = False
         self._doubtful_queues: set[str] = set()
@@ -50,7 +52,8 @@ class Publisher:
 
     def settle(self, sent: Sent) -> Report:
         """Wait for what the broker says about a batch. Batches are settled in the order in which they were sent."""
-        return sent.ahead.and_then(self._settle(sent, patience_seconds=settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS))
+        patience = self._patience_seconds or settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS
+        return sent.ahead.and_then(self._settle(sent, patience_seconds=patience))
 
     def reaches(self) -> bool:
         """Whether the broker answers, and confirms."""

@@ -1,6 +1,6 @@
 """The connection to Redis, which may be away.
 
-Owns what a beat does about a Redis that is down, slow or was never configured: it goes on without. Invariant: no
+Owns what a process does about a Redis that is down, slow or was never configured: it goes on without. Invariant: no
 question to Redis takes longer than its timeout, and a Redis that failed is left alone for a while.
 """
 
@@ -20,20 +20,28 @@ _REST_SECONDS = 5.0
 
 
 class RedisLink:
-    """Asks Redis, and remembers whether it answers. Two threads of a beat share it."""
+    """Asks Redis, and remembers whether it answers. Threads share it.
 
-    def __init__(self, url: str, *, prefix: str) -> None:
+    Its owner gives the words that tell people what is different `without` Redis, and what is so `again` with it.
+    """
+
+    def __init__(
+        self, url: str, *, prefix: str, without: str = "what asks it goes on without", again: str = "it is asked again"
+    ) -> None:
         self._redis = (
             redis.Redis.from_url(
                 url,
                 socket_timeout=_TIMEOUT_SECONDS,
                 socket_connect_timeout=_TIMEOUT_SECONDS,
-                retry=Retry(NoBackoff(), 1),  # once: a connection that broke while it was not used is made anew
+                # A connection that broke while it was not used is made anew; one that hangs is not waited for twice.
+                retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
             )
             if url
             else None
         )
         self._prefix = prefix
+        self._without = without
+        self._again = again
         self._lock = threading.Lock()
         self._ask_again_at = 0.0
         self.is_away = False
@@ -55,9 +63,7 @@ class RedisLink:
             # A Redis that hangs costs its timeout at each question.
             self._ask_again_at = time.monotonic() + _REST_SECONDS
             if not self.is_away:
-                events.warn(
-                    "Redis is away: beats go on without leases, the database decides", error=type(error).__name__
-                )
+                events.warn(f"Redis is away: {self._without}", error=type(error).__name__)
             self.is_away = True
 
     def _say_back(self) -> None:
@@ -65,5 +71,5 @@ class RedisLink:
             return
         with self._lock:
             if self.is_away:
-                events.emit("Redis is back: leases are taken again")
+                events.emit(f"Redis is back: {self._again}")
             self.is_away = False

@@ -27,7 +27,7 @@ from jobs.finding import find
 from jobs.misfires import Skipped
 from jobs.models import OPEN_STATES, Job, Kind, Schedule
 from jobs.recurrence import Cron, Every, Once, Recurrence, Within
-from jobs.refusals import InvalidRun, check_text, shown
+from jobs.refusals import InvalidRun, JobIsOver, check_text, shown
 from jobs.stretches import take_out
 from jobs.wording import in_words
 
@@ -211,7 +211,7 @@ class _Plan:
 def _plan(job: Job, schedule: Schedule | None, asked: _Asked, *, now: datetime) -> _Plan:
     """Decide. Reads only, and a fire at a time only up to the most that one backfill takes."""
     if job.state not in OPEN_STATES:
-        raise InvalidRun("job", f"The job {job.key!r} is {job.state} and runs no more; create it anew.")
+        raise JobIsOver("job", job.key, f"{job.state} and runs no more")
     if schedule is None:
         raise InvalidRun("job", f"The job {job.key!r} has no schedule and so no fires; ask for runs of it instead.")
     if asked.start > now:

@@ -43,9 +43,13 @@ def replay(
     note: str = "replayed",
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    most: int | None = None,
+    begins_at: datetime | None = None,
     now: datetime | None = None,
 ) -> Replayed:
     """Run dead executions again as new ones, so many a second, with the same payload or another.
+
+    All of them, or the first so many; the others can follow at the same pace from when the last one comes.
 
     Each is replayed once, also if two ask at the same time: whoever comes second finds it handled.
     """
@@ -54,14 +58,21 @@ def replay(
     check_text(InvalidRun, note=note)
     payloads.check(() if args is None else args, {} if kwargs is None else kwargs, InvalidRun)
     return dead_letters.replay_matching(
-        _checked(matching), per_second=per_second, note=note, args=args, kwargs=kwargs, now=now or database_now()
+        _checked(matching),
+        per_second=per_second,
+        note=note,
+        args=args,
+        kwargs=kwargs,
+        most=most,
+        begins_at=begins_at,
+        now=now or database_now(),
     )
 
 
-def discard(matching: Matching, *, note: str, now: datetime | None = None) -> int:
-    """Mark dead executions as handled without running them again. How many there were."""
+def discard(matching: Matching, *, note: str, most: int | None = None, now: datetime | None = None) -> int:
+    """Mark dead executions as handled without running them again: all, or the first so many. How many there were."""
     _check_note(note)
-    return dead_letters.discard(_checked(matching), note=note, now=now or database_now())
+    return dead_letters.discard(_checked(matching), note=note, most=most, now=now or database_now())
 
 
 def replay_messages(ids: Collection[int], *, note: str = "replayed", now: datetime | None = None) -> MessagesReplayed:

@@ -9,26 +9,24 @@ Apps may call these within `transaction.atomic()`: they commit with the app's ow
 tests; left out, it is the database's time.
 """
 
-import secrets
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef
 
 from executions import events, lifecycle
 from executions.clock import database_now
 from executions.models import REASON_CHARACTERS, Execution
 from executions.storable import in_a_line, storable_text
-from jobs import targets
+from jobs import new_jobs, targets
 from jobs.finding import find
 from jobs.misfires import passed_fires
-from jobs.models import OPEN_STATES, THROUGH_CHARACTERS, Change, Job, JobState, JobVersion, Schedule
-from jobs.recurrence import Cron, Every, Once, Within
-from jobs.refusals import InvalidDefinition, StaleVersion, check_text, shown
-from jobs.specification import Specification, check_moment, policies_of, stored_definition
-from jobs.wording import in_words
+from jobs.models import OPEN_STATES, Change, Job, JobState, JobVersion, Schedule
+from jobs.new_jobs import version_of
+from jobs.refusals import InvalidDefinition, JobIsOver, StaleVersion, check_text, shown
+from jobs.specification import Specification, check_moment, policies_of
 
 _INSTANT = timedelta(microseconds=1)
 
@@ -45,22 +43,10 @@ def create(
 ) -> Job:
     """Store a job and, if it has one, its schedule: both or neither. `fields` are those of a Specification."""
     check_text(InvalidDefinition, by=by, through=through)
-    said = Specification(key=key, task=task).changed(fields)
-    said.check()
-    said = said.normalised()
-    targets.check(said.task, lives_elsewhere=task_lives_elsewhere)
     now = now or database_now()
-    first_fire = _first_fire(said.schedule, now) if said.schedule is not None else None
-    try:
-        with transaction.atomic():
-            job = Job.objects.create(key=key, created_at=now, changed_at=now, **said.job_columns())
-            schedule = _make_schedule(job, said, first_fire) if said.schedule is not None else None
-            _keep_version(job, schedule, Change.CREATED, by=by, through=through, now=now)
-    except IntegrityError:
-        if not Job.objects.open().filter(key=key).exists():
-            raise
-        raise InvalidDefinition("key", f"There is a job {key!r} already; choose another key.") from None
-    return job
+    said = new_jobs.checked(key, task, fields, task_lives_elsewhere=task_lives_elsewhere)
+    first_fire = new_jobs.first_fire_of(said.schedule, now)
+    return new_jobs.store([(said, first_fire)], by=by, through=through, now=now)[0]
 
 
 def change(
@@ -79,9 +65,7 @@ def change(
     check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
-        job, schedule = _hold(job)
-        if job.version != version:
-            raise StaleVersion(key=job.key, read=version, current=job.version)
+        job, schedule = _hold(job, version)
         before = _said_so_far(job, schedule, is_schedule_replaced="schedule" in fields)
         after = _changed(job, before, fields, task_lives_elsewhere=task_lives_elsewhere)
         if after.is_same_as(before):
@@ -101,17 +85,21 @@ def pause(
     *,
     reason: str,
     until: datetime | None = None,
+    version: int | None = None,
     by: str = "",
     through: str = "python",
     now: datetime | None = None,
 ) -> Job:
-    """Fire no more until resumed, or until a moment. Runs that were asked for, retries and waiting rows still run."""
+    """Fire no more until resumed, or until a moment. Runs that were asked for, retries and waiting rows still run.
+
+    This and the verbs below may name the version they begin from; an edit that came between is then not passed over.
+    """
     check_text(InvalidDefinition, reason=reason, by=by, through=through)
     now = now or database_now()
     check_moment("until", until, now=now)
     reason, by = (storable_text(text, REASON_CHARACTERS) for text in (reason, by))
     with transaction.atomic():
-        job, schedule = _hold(job)
+        job, schedule = _hold(job, version)
         if schedule is not None and schedule.is_active:
             _take_back(job, schedule, now=now, reason=_paused(reason))
             _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "paused"))
@@ -122,7 +110,14 @@ def pause(
     return job
 
 
-def resume(job: Job | str, *, by: str = "", through: str = "python", now: datetime | None = None) -> Job:
+def resume(
+    job: Job | str,
+    *,
+    version: int | None = None,
+    by: str = "",
+    through: str = "python",
+    now: datetime | None = None,
+) -> Job:
     """Fire again. The fires of the pause become one row that says so; none of them runs.
 
     A pause that was set to end has ended then, also if nobody came to say so: fires since are late, not paused.
@@ -130,7 +125,7 @@ def resume(job: Job | str, *, by: str = "", through: str = "python", now: dateti
     check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
-        job, schedule = _hold(job)
+        job, schedule = _hold(job, version)
         if job.state != JobState.PAUSED:
             return job
         if schedule is not None:
@@ -149,13 +144,19 @@ def resume(job: Job | str, *, by: str = "", through: str = "python", now: dateti
 
 
 def archive(
-    job: Job | str, *, reason: str = "", by: str = "", through: str = "python", now: datetime | None = None
+    job: Job | str,
+    *,
+    reason: str = "",
+    version: int | None = None,
+    by: str = "",
+    through: str = "python",
+    now: datetime | None = None,
 ) -> Job:
     """End a job for good and free its key. Its history stays; runs that were asked for still run."""
     check_text(InvalidDefinition, reason=reason, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
-        job, schedule = _hold(job)
+        job, schedule = _hold(job, version)
         if schedule is not None:
             _take_back(job, schedule, now=now, reason="the job was archived before this was published")
             _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "archived"))
@@ -203,7 +204,7 @@ def complete_ended(now: datetime, *, limit: int = 1000) -> int:
         Job.objects.bulk_update(ended, ["state", "changed_at", "version"])
         Schedule.objects.filter(job__in=ended).update(is_active=False, version=F("version") + 1)
         JobVersion.objects.bulk_create(
-            _version(job, job.schedule, Change.COMPLETED, by="", through="beat", now=now, note="") for job in ended
+            version_of(job, job.schedule, Change.COMPLETED, by="", through="beat", now=now) for job in ended
         )
     return len(ended)
 
@@ -222,13 +223,13 @@ def give_to_backfill(schedule: Schedule, *, first: datetime, last: datetime, now
 # ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _hold(job: Job | str) -> tuple[Job, Schedule | None]:
+def _hold(job: Job | str, version: int | None) -> tuple[Job, Schedule | None]:
     """The job and its schedule as they are, held until the transaction ends. Planners pass by a held schedule."""
     found = Job.objects.select_for_update().get(pk=find(job).pk)
     if found.state not in OPEN_STATES:
-        raise InvalidDefinition(
-            "key", f"The job {found.key!r} is {found.state} and can no longer be changed; create it anew."
-        )
+        raise JobIsOver("key", found.key, f"{found.state} and can no longer be changed")
+    if version is not None and found.version != version:
+        raise StaleVersion(key=found.key, read=version, current=found.version)
     schedule = Schedule.objects.select_for_update().filter(job_id=found.pk).first()
     if schedule is not None:
         schedule.job = found
@@ -311,37 +312,18 @@ def _reschedule(
             schedule.delete()
         return None
     is_new = (after.schedule, after.max_fires) != (before.schedule, before.max_fires)
-    first_fire = _first_fire(after.schedule, now) if is_new else None
+    first_fire = new_jobs.first_fire_of(after.schedule, now) if is_new else None
     if schedule is None:
-        # There may have been one before: a planner that read it must not take this one for it.
-        return _make_schedule(job, after, first_fire, version=secrets.randbelow(2**30) + 2)
+        schedule = new_jobs.new_schedule(job, after, first_fire, follows_another=True)
+        assert schedule is not None
+        schedule.save(force_insert=True)
+        return schedule
     for name, value in after.schedule_columns().items():
         setattr(schedule, name, value)
     if is_new:
         schedule.next_fire_at, schedule.fires_left = first_fire, after.max_fires
     _advance(schedule)
     return schedule
-
-
-def _make_schedule(job: Job, said: Specification, first_fire: datetime | None, *, version: int = 1) -> Schedule:
-    return Schedule.objects.create(
-        job=job,
-        version=version,
-        next_fire_at=first_fire,
-        is_active=job.state == JobState.ACTIVE,
-        fires_left=said.max_fires,
-        **said.schedule_columns(),
-    )
-
-
-def _first_fire(schedule: Cron | Every | Once | Within, now: datetime) -> datetime:
-    first = schedule.next_after(now)
-    if first is None:
-        words = in_words(schedule)
-        raise InvalidDefinition(
-            "schedule", f"The schedule ({words}) never fires after now; choose a date that will come."
-        )
-    return first
 
 
 def _advance(schedule: Schedule) -> None:
@@ -361,19 +343,4 @@ def _save(job: Job, *, now: datetime, **columns: Any) -> None:
 def _keep_version(
     job: Job, schedule: Schedule | None, change: Change, *, by: str, through: str, now: datetime, note: str = ""
 ) -> None:
-    _version(job, schedule, change, by=by, through=through, now=now, note=note).save(force_insert=True)
-
-
-def _version(
-    job: Job, schedule: Schedule | None, change: Change, *, by: str, through: str, now: datetime, note: str
-) -> JobVersion:
-    return JobVersion(
-        job=job,
-        version=job.version,
-        change=change,
-        definition=stored_definition(job, schedule),
-        changed_at=now,
-        changed_by=storable_text(by, REASON_CHARACTERS),
-        through=storable_text(through, THROUGH_CHARACTERS),
-        note=storable_text(note, REASON_CHARACTERS),
-    )
+    version_of(job, schedule, change, by=by, through=through, now=now, note=note).save(force_insert=True)

@@ -108,6 +108,8 @@ class Job(models.Model):
     class Meta:
         db_table = "onbeat_job"
         indexes = [
+            # By which the beginning of a key is found, whatever the language of the database sorts like.
+            models.Index(fields=["key"], opclasses=["varchar_pattern_ops"], name="onbeat_job_key_begins"),
             models.Index(fields=["paused_until"], condition=Q(state="PAUSED"), name="onbeat_job_paused_until"),
         ]
         constraints = [

@@ -34,6 +34,20 @@ class InvalidRun(Refused):
     """The asked-for run cannot be."""
 
 
+class KeyTaken(InvalidDefinition):
+    """An open job has this key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__("key", f"There is a job {key!r} already; choose another key.")
+
+
+class JobIsOver(InvalidDefinition, InvalidRun):
+    """It is COMPLETED or ARCHIVED: it takes neither changes nor runs."""
+
+    def __init__(self, field: str, key: str, problem: str) -> None:
+        super().__init__(field, f"The job {key!r} is {problem}; create it anew.")
+
+
 def check_text(refusal: "type[Refused]", **values: object) -> None:
     for field, value in values.items():
         if not isinstance(value, str):

@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from executions import lifecycle, run_keys
+from executions import at_once, lifecycle, run_keys
 from executions.clock import database_now
 from executions.models import MAX_PRIORITY, Execution
 from executions.outcomes import Cancelled
@@ -27,7 +27,7 @@ from executions.states import Trigger
 from jobs import payloads
 from jobs.finding import find
 from jobs.models import OPEN_STATES, Job
-from jobs.refusals import InvalidRun, check_text, shown
+from jobs.refusals import InvalidRun, JobIsOver, check_text, shown
 
 MOST_AT_ONCE = 10_000
 _KEY_CHARACTERS = 200
@@ -65,7 +65,7 @@ class ByKey(StrEnum):
 
 
 def run(job: Job | str, *, now: datetime | None = None, **wanted: Any) -> Asked:
-    """Ask for one run, with the fields of Wanted."""
+    """Ask for one run, with the fields of Wanted. A beat publishes it when it is due."""
     known = [field.name for field in fields(Wanted)]
     for name in wanted:
         if name not in known:
@@ -75,15 +75,37 @@ def run(job: Job | str, *, now: datetime | None = None, **wanted: Any) -> Asked:
 
 def run_many(job: Job | str, wanted: Iterable[Wanted], *, now: datetime | None = None) -> list[Asked]:
     """Ask for many runs of one job, in a constant number of statements; the answers come in the same order."""
+    return _ask(job, list(wanted), head_start=timedelta(0), now=now)
+
+
+def run_at_once(job: Job | str, wanted: Iterable[Wanted], *, now: datetime | None = None) -> list[Asked]:
+    """The same for surfaces that people wait at: those that are due now are published by this very process.
+
+    Many are left to the beats.
+    """
     wanted = list(wanted)
+    immediate = [each.run_at is None and each.delay is None for each in wanted]
+    is_here = sum(immediate) <= at_once.MOST_AT_ONCE
+    asked = _ask(job, wanted, head_start=at_once.HEAD_START if is_here else timedelta(0), now=now)
+    if is_here:
+        pairs = zip(asked, immediate, strict=True)
+        at_once.publish_after_commit([each.execution_id for each, is_due in pairs if is_due and each.is_new])
+    return asked
+
+
+def _ask(job: Job | str, wanted: list[Wanted], *, head_start: timedelta, now: datetime | None) -> list[Asked]:
+    """Runs that are wanted now come a head start later, so that no beat takes them before."""
     if len(wanted) > MOST_AT_ONCE:
         raise InvalidRun("runs", f"One call takes up to {MOST_AT_ONCE} runs, not {len(wanted)}; send them in parts.")
     now = now or database_now()
     moments = [_checked(each, now=now) for each in wanted]
     job = find(job)
     if job.state not in OPEN_STATES:
-        raise InvalidRun("job", f"The job {job.key!r} is {job.state} and runs no more; create it anew.")
+        raise JobIsOver("job", job.key, f"{job.state} and runs no more")
     rows = [_row(job, each, moment, now=now) for each, moment in zip(wanted, moments, strict=True)]
+    for row in rows:
+        if row.trigger == Trigger.MANUAL:
+            row.available_at += head_start
     with transaction.atomic():
         first_of_key: dict[str, Execution] = {}
         for row in rows:

@@ -52,11 +52,11 @@ def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:
     plan(executions)
 
 
-def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime) -> int:
+def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime, due_by: datetime | None = None) -> int:
     """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed meanwhile stays as it is.
 
-    `now` is when they were read as due. What is due later, or waits and did not then, was moved or held back meanwhile:
-    its message is void.
+    They were read as due by now, or by another moment. What is due later, or waits and did not then, was moved or held
+    back meanwhile: its message is void.
     """
     as_read: defaultdict[bool, list[Execution | Outgoing]] = defaultdict(list)
     for execution in executions:
@@ -64,7 +64,7 @@ def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime) ->
     return sum(
         change_free(
             ((execution.pk, execution.attempt) for execution in alike),
-            Execution.objects.due(now).filter(is_waiting=is_waiting),
+            Execution.objects.due(due_by or now).filter(is_waiting=is_waiting),
             state=State.QUEUED,
             queued_at=now,
             reason="",
