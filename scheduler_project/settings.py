@@ -45,6 +45,11 @@ INSTALLED_APPS = [
     "jobs.apps.JobsConfig",
     "beat.apps.BeatConfig",
     "workers.apps.WorkersConfig",
+    "access.apps.AccessConfig",
+    "api.apps.ApiConfig",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "django_celery_results",
     "django.contrib.admin",
     "django.contrib.auth",
@@ -210,6 +215,39 @@ ONBEAT_BEAT_SILENT_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_SILENT_AFTER
 ONBEAT_WORKERS_HEARTBEAT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_HEARTBEAT_SECONDS", 5)
 ONBEAT_WORKERS_LOST_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_LOST_AFTER_SECONDS", 20)
 ONBEAT_WORKERS_TIMEOUT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_TIMEOUT_SECONDS", 3600)
+
+# ── access ───────────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_ACCESS_AUDIT_DAYS = ENVIRONMENT.integer("ONBEAT_ACCESS_AUDIT_DAYS", 365, at_least=1, at_most=36_600)
+
+# ── api ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_API_REQUESTS_PER_MINUTE = ENVIRONMENT.integer("ONBEAT_API_REQUESTS_PER_MINUTE", 600, at_least=0)
+ONBEAT_API_BODY_BYTES = ENVIRONMENT.integer("ONBEAT_API_BODY_BYTES", 10 * 1024 * 1024, at_least=1024)
+ONBEAT_API_PROXIES = ENVIRONMENT.integer("ONBEAT_API_PROXIES", 0, at_least=0, at_most=10)
+DATA_UPLOAD_MAX_MEMORY_SIZE = ONBEAT_API_BODY_BYTES
+REST_FRAMEWORK = {
+    # Who may call, and how, is said by `api.views.ApiView`; the pages of the documentation are for everybody.
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "api.problems.answer",
+    "NUM_PROXIES": ONBEAT_API_PROXIES,
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Onbeat",
+    "DESCRIPTION": "Jobs, runs and executions. How to begin: docs/how-to/use-the-api.md.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"persistAuthorization": True, "displayRequestDuration": True, "tryItOutEnabled": True},
+    "COMPONENT_SPLIT_REQUEST": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SORT_OPERATIONS": False,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "POSTPROCESSING_HOOKS": ["api.schema.close_bodies"],
+}
 
 # Variables that the launcher reads and the settings do not.
 ENVIRONMENT.asked_for.update({"ONBEAT_ENV_FILE", "ONBEAT_ADMIN_PASSWORD"})

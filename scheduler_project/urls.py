@@ -8,4 +8,8 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
     path("health/", include("executions.health_urls")),
+    path("api/", include("api.urls")),
 ]
+handler400 = "api.problems.on_bad_request"
+handler404 = "api.problems.on_not_found"
+handler500 = "api.problems.on_error"

@@ -1,0 +1,117 @@
+"""Who calls, what they may do, and how often.
+
+Owns the two ways in: an API key, or the session of somebody who is logged in to the admin (with CSRF, since a browser
+sends a session by itself). Invariant: whatever the way, a caller has one of the four roles or is refused, and is
+limited by the same rule.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from django.conf import settings
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
+
+from access import api_keys
+from access.api_keys import Denied
+from access.rate_limit import RateLimit
+from access.roles import Role, role_of
+from api.problems import Problem
+from executions.clock import database_now
+
+_SCHEME = "Bearer"
+_MINUTE = 60.0
+_DENIED_PER_MINUTE = 60  # from one address: whoever guesses is not worth a look into the database each time
+_limit = RateLimit()
+
+
+@dataclass(frozen=True)
+class Caller:
+    owner: str  # names it for limits and idempotency keys: whatever changes about it, this does not
+    name: str  # as people know it
+    role: Role | None
+
+
+class _Nobody:
+    """In the place of Django's user where an API key calls."""
+
+    is_authenticated = True
+    is_active = True
+    is_anonymous = False
+
+
+class ByApiKey(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[Any, Caller] | None:
+        scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != _SCHEME.lower():
+            return None
+        now = database_now()
+        found = api_keys.find(secret.strip(), now=now)
+        if isinstance(found, Denied):
+            address = BaseThrottle().get_ident(request)
+            _take(f"denied:{address}", most=_DENIED_PER_MINUTE)
+            raise AuthenticationFailed(found.value)
+        api_keys.note_use(found, now=now)
+        return _Nobody(), Caller(f"key:{found.pk}", f"{found.name} ({found.prefix})", Role(found.role))
+
+    def authenticate_header(self, _request: Request) -> str:
+        return f'{_SCHEME} realm="onbeat"'
+
+
+class BySession(SessionAuthentication):
+    def authenticate(self, request: Request) -> tuple[Any, Caller] | None:
+        found = super().authenticate(request)
+        if found is None:
+            return None
+        user = found[0]
+        return user, Caller(f"user:{user.pk}", user.get_username(), role_of(user))
+
+
+class RoleNeeded(BasePermission):
+    """Each view says which role each of its methods needs."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        needs: Mapping[str, Role] = view.needs  # type: ignore[attr-defined]
+        method = "GET" if request.method == "HEAD" else request.method or ""
+        needed = needs.get(method, Role.ADMIN)
+        caller = request.auth
+        if not isinstance(caller, Caller):
+            return False  # nobody; this becomes a 401
+        if caller.role is None:
+            raise Problem(
+                HTTPStatus.FORBIDDEN,
+                f"{caller.name} has no role here; an admin can add this user to one of the groups "
+                f"{', '.join(role.group for role in Role)}.",
+            )
+        if not caller.role.includes(needed):
+            raise Problem(
+                HTTPStatus.FORBIDDEN,
+                f"This needs the role {needed} and {caller.name} is {caller.role}; use a key or user with that role.",
+            )
+        return True
+
+
+class ByCaller(BaseThrottle):
+    def allow_request(self, request: Request, _view: APIView) -> bool:
+        caller = request.auth
+        if isinstance(caller, Caller) and settings.ONBEAT_API_REQUESTS_PER_MINUTE:
+            _take(caller.owner, most=settings.ONBEAT_API_REQUESTS_PER_MINUTE)
+        return True
+
+
+def _take(name: str, *, most: int) -> None:
+    taken = _limit.take(f"api:{name}", most=most, per_seconds=_MINUTE)
+    if not taken.is_allowed:
+        wait = max(1, math.ceil(taken.retry_after_seconds))
+        raise Problem(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"Too many requests: {most} a minute are taken. The next one is taken in {wait} s.",
+            headers={"Retry-After": str(wait)},
+        )

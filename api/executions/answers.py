@@ -1,0 +1,134 @@
+"""Executions as the API answers them."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from rest_framework import serializers
+
+from executions import why
+from executions.dead_letter_groups import in_a_line
+from executions.models import Attempt, Execution
+from executions.states import Outcome, State, Trigger
+
+_COLUMNS = (
+    *("id", "job_id", "fire_time", "trigger", "state", "reason", "task", "queue", "priority", "attempt"),
+    *("max_attempts", "worker", "available_at", "created_at", "queued_at", "started_at", "finished_at", "run_key"),
+    *("replay_of", "fingerprint", "skipped_count", "skipped_until"),
+)
+_MORE = ("args", "kwargs", "result", "checkpoint", "progress", "cancel_requested_at", "handled_at", "handled_note")
+
+
+def in_list(execution: Execution) -> dict[str, Any]:
+    """In a line, with its job loaded."""
+    return {
+        **{name: getattr(execution, name) for name in _COLUMNS},
+        "job": execution.job.key,
+        "error": in_a_line(execution.error),
+    }
+
+
+def in_full(execution: Execution, attempts: list[Attempt], *, now: datetime) -> dict[str, Any]:
+    return {
+        **in_list(execution),
+        **{name: getattr(execution, name) for name in _MORE},
+        "error": execution.error,
+        "why": why.in_words(execution, now=now),
+        "attempts": [_attempt(attempt) for attempt in attempts],
+        "timeline": [{"at": at, "what": what} for at, what in sorted(_moments(execution, attempts))],
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    names = ("number", "outcome", "worker", "started_at", "finished_at", "error", "refused_at", "refused_outcome")
+    return {name: getattr(attempt, name) for name in names}
+
+
+def _moments(execution: Execution, attempts: list[Attempt]) -> Iterator[tuple[datetime, str]]:
+    """What happened when, as far as the rows tell: a row keeps when it was last queued and started."""
+    yield execution.created_at, "stored"
+    if execution.queued_at is not None:
+        yield execution.queued_at, f"in the queue {execution.queue}"
+    for attempt in attempts:
+        yield attempt.started_at, f"attempt {attempt.number} began on {attempt.worker}"
+        yield attempt.finished_at, f"attempt {attempt.number}: {attempt.outcome}"
+        if attempt.refused_at is not None:
+            yield attempt.refused_at, f"attempt {attempt.number} came back late and was refused"
+    ended = {attempt.number for attempt in attempts}
+    if execution.started_at is not None and execution.attempt not in ended and execution.state == State.RUNNING:
+        yield execution.started_at, f"attempt {execution.attempt} began on {execution.worker}"
+    if execution.cancel_requested_at is not None:
+        yield execution.cancel_requested_at, "asked to stop"
+    if execution.finished_at is not None:
+        yield execution.finished_at, execution.state
+    if execution.handled_at is not None:
+        yield execution.handled_at, f"handled: {execution.handled_note}"
+
+
+# ── For the documentation ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ExecutionAnswer(serializers.Serializer[Any]):
+    id = serializers.UUIDField(help_text="Also the Celery task id, and the idempotency key of its handler.")
+    job = serializers.CharField(help_text="The key of its job.")
+    job_id = serializers.IntegerField()
+    fire_time = serializers.DateTimeField()
+    trigger = serializers.ChoiceField(choices=[str(trigger) for trigger in Trigger])
+    state = serializers.ChoiceField(choices=[str(state) for state in State])
+    reason = serializers.CharField(allow_blank=True)
+    task = serializers.CharField()
+    queue = serializers.CharField()
+    priority = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    max_attempts = serializers.IntegerField()
+    worker = serializers.CharField(allow_blank=True)
+    available_at = serializers.DateTimeField(help_text="Published no earlier than this.")
+    created_at = serializers.DateTimeField()
+    queued_at = serializers.DateTimeField(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+    run_key = serializers.CharField(allow_blank=True)
+    replay_of = serializers.UUIDField(allow_null=True)
+    fingerprint = serializers.CharField(allow_blank=True)
+    skipped_count = serializers.IntegerField(allow_null=True, help_text="How many fires a skipped stretch stands for.")
+    skipped_until = serializers.DateTimeField(allow_null=True)
+    error = serializers.CharField(allow_blank=True, help_text="In a line; in full where one execution is read.")
+
+
+class AttemptAnswer(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    outcome = serializers.ChoiceField(choices=[str(outcome) for outcome in Outcome])
+    worker = serializers.CharField(allow_blank=True)
+    started_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField()
+    error = serializers.CharField(allow_blank=True)
+    refused_at = serializers.DateTimeField(allow_null=True)
+    refused_outcome = serializers.CharField(allow_blank=True)
+
+
+class MomentAnswer(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    what = serializers.CharField()
+
+
+class FullExecutionAnswer(ExecutionAnswer):
+    args = serializers.ListField()
+    kwargs = serializers.DictField()
+    result = serializers.JSONField(allow_null=True)
+    checkpoint = serializers.JSONField(allow_null=True)
+    progress = serializers.JSONField(allow_null=True)
+    cancel_requested_at = serializers.DateTimeField(allow_null=True)
+    handled_at = serializers.DateTimeField(allow_null=True)
+    handled_note = serializers.CharField(allow_blank=True)
+    why = serializers.CharField(help_text="Why it is where it is, in a sentence.")
+    attempts = AttemptAnswer(many=True)
+    timeline = MomentAnswer(many=True)
+
+
+class ExecutionPage(serializers.Serializer[Any]):
+    items = ExecutionAnswer(many=True)
+    next = serializers.CharField(
+        allow_null=True,
+        help_text="The address of the next page; null: this is the last. Where little matches, a page may hold few "
+        "items or none and still have a next one.",
+    )

@@ -1,0 +1,176 @@
+"""Executions: list, read, cancel, retry now, replay."""
+
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from access.roles import Role
+from api import pages
+from api.executions.answers import ExecutionPage, FullExecutionAnswer, in_full, in_list
+from api.executions.filters import ExecutionQuery, sought
+from api.jobs.pauses import NoBody
+from api.pages import limit_of
+from api.problems import Problem, not_there
+from api.schema import creating, documented
+from api.shapes import Body, Named, Text, Values
+from api.views import ApiView, changes, creates
+from executions.clock import database_now
+from executions.finding import Place, newest_first
+from executions.identity import fire_time_of
+from executions.models import Attempt, Execution
+from jobs import runs
+
+TAG = "Executions"
+_PLACE = (datetime, UUID)
+BY_ID = OpenApiParameter("id", OpenApiTypes.UUID, OpenApiParameter.PATH, description="The id of the execution.")
+
+
+class CancelBody(Body):
+    reason = Text(required=False, max_length=200, help_text="Why; kept on the execution.")
+
+
+class ReplayBody(Body):
+    args = Values(required=False, help_text="In place of those it had.")
+    kwargs = Named(required=False, help_text="In place of those it had.")
+    note = Text(required=False, max_length=200, help_text="What was decided; kept on a dead letter.")
+
+
+class OutcomeAnswer(serializers.Serializer[Any]):
+    outcome = serializers.CharField()
+
+
+class ReplayAnswer(serializers.Serializer[Any]):
+    id = serializers.UUIDField(help_text="Of the new execution.")
+    replay_of = serializers.UUIDField()
+
+
+class ExecutionsView(ApiView):
+    needs = {"GET": Role.VIEWER}
+
+    @documented(
+        "executions_list",
+        "List executions, the latest fire first",
+        tag=TAG,
+        query=ExecutionQuery,
+        answers={200: ExecutionPage},
+        also=[404],
+    )
+    def get(self, request: Request) -> Response:
+        query = ExecutionQuery.read(request)
+        after = Place(*pages.read(query["cursor"], _PLACE)) if "cursor" in query else None
+        page = newest_first(sought(query), limit=limit_of(query), now=database_now(), after=after)
+        cursor = None if page.last is None else pages.written(*page.last)
+        return pages.answer(request, [in_list(row) for row in page.rows], cursor)
+
+
+class ExecutionView(ApiView):
+    needs = {"GET": Role.VIEWER}
+
+    @documented(
+        "executions_read",
+        "Read an execution with its attempts, and why it is where it is",
+        tag=TAG,
+        answers={200: FullExecutionAnswer},
+        also=[404],
+        parameters=[BY_ID],
+    )
+    def get(self, _request: Request, id: UUID) -> Response:
+        row = found(id)
+        attempts = list(Attempt.objects.filter(execution_id=id, fire_time=fire_time_of(id)).order_by("number"))
+        return Response(in_full(row, attempts, now=database_now()))
+
+
+class CancelView(ApiView):
+    needs = {"POST": Role.OPERATOR}
+
+    @documented(
+        "executions_cancel",
+        "Cancel an execution",
+        tag=TAG,
+        body=CancelBody,
+        answers={200: OutcomeAnswer},
+        also=[404, 409],
+        parameters=[BY_ID],
+        description="One that runs is asked to stop, and killed after its grace.",
+        examples=[("With a reason", {"reason": "the customer left"})],
+    )
+    @changes
+    def post(self, request: Request, id: UUID) -> Response:
+        reason = CancelBody.read(request).get("reason") or "cancelled"
+        row = found(id)
+        done = runs.cancel_executions([id], reason=reason)
+        if not done.before_run and not done.asked_to_stop:
+            raise Problem(HTTPStatus.CONFLICT, f"It is {found(id).state} and can no longer be cancelled.")
+        self.record("execution.cancel", subject_of(row), note=reason)
+        return Response({"outcome": "cancelled" if done.before_run else "asked to stop"})
+
+
+class RetryNowView(ApiView):
+    needs = {"POST": Role.OPERATOR}
+
+    @documented(
+        "executions_retry_now",
+        "Let the next attempt come now",
+        tag=TAG,
+        body=NoBody,
+        answers={200: OutcomeAnswer},
+        also=[404, 409],
+        parameters=[BY_ID],
+        description="For an execution that waits for its next attempt. One that is over is replayed.",
+    )
+    @changes
+    def post(self, request: Request, id: UUID) -> Response:
+        NoBody.read(request)
+        row = found(id)
+        if not runs.retry_now([id]):
+            raise Problem(
+                HTTPStatus.CONFLICT, f"It is {row.state} at attempt {row.attempt}: no retry waits for its time here."
+            )
+        self.record("execution.retry_now", subject_of(row))
+        return Response({"outcome": "its next attempt comes now"})
+
+
+class ReplayView(ApiView):
+    needs = {"POST": Role.OPERATOR}
+
+    @creating(
+        "executions_replay",
+        "Run an execution again, as a new one",
+        tag=TAG,
+        body=ReplayBody,
+        answers={201: ReplayAnswer},
+        also=[404],
+        parameters=[BY_ID],
+        description="With the same payload or another. A dead letter counts as handled then.",
+        examples=[("As it was", {}), ("With another payload", {"kwargs": {"tenant": "acme"}, "note": "typo mended"})],
+    )
+    @creates
+    def post(self, request: Request, id: UUID) -> Response:
+        body = ReplayBody.read(request)
+        row = found(id)
+        new = runs.replay([id], args=body.get("args"), kwargs=body.get("kwargs"), note=body.get("note") or "replayed")
+        if not new:
+            raise Problem(
+                HTTPStatus.CONFLICT,
+                f"It is {row.state} and will still run, or stands for many fires; only what is over is replayed.",
+            )
+        self.record("execution.replay", subject_of(row), after={"replay": new[0]}, note=body.get("note", ""))
+        return Response({"id": new[0], "replay_of": id}, status=HTTPStatus.CREATED)
+
+
+def found(execution_id: UUID) -> Execution:
+    row = Execution.objects.with_id(execution_id).select_related("job").first()
+    if row is None:
+        raise not_there(f"There is no execution {execution_id}; old ones are removed after their days.")
+    return row
+
+
+def subject_of(execution: Execution) -> str:
+    return f"execution:{execution.pk}"

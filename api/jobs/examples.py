@@ -1,0 +1,20 @@
+"""Bodies that can be pasted: they stand in the documentation, and a test sends each of them."""
+
+from typing import Any
+
+RECURRING: dict[str, Any] = {
+    "key": "daily-invoice-gen",
+    "target": {"task": "onbeat.echo"},
+    "kwargs": {"tenant": "acme"},
+    "schedule": {"cron": "0 3 * * *", "timezone": "America/Los_Angeles"},
+    "queue": "default",
+    "priority": 5,
+    "retry": {"max_attempts": 3, "backoff": "exponential", "initial_delay": 30},
+    "timeout": 600,
+}
+ONE_OFF: dict[str, Any] = {
+    "key": "onboarding.reminder:user-123",
+    "target": {"task": "onbeat.echo"},
+    "kwargs": {"user": 123},
+    "schedule": {"once": {"delay": 3600}},
+}

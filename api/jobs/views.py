@@ -1,0 +1,257 @@
+"""Jobs: list, create, read, replace, patch, archive; by id, and by key for those who keep definitions elsewhere."""
+
+import json
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.encoders import JSONEncoder
+
+from access.audit import changes as what_changed
+from access.roles import Role
+from api import pages
+from api.jobs import bodies, listing
+from api.jobs.answers import JobAnswer, JobPage, answered, job_answer
+from api.jobs.bodies import DefinitionBody, JobBody, PatchBody
+from api.jobs.examples import ONE_OFF, RECURRING
+from api.jobs.listing import JobQuery
+from api.jobs.named import job_named, version_wanted
+from api.problems import Problem
+from api.schema import IF_MATCH, creating, documented
+from api.shapes import Query, Text
+from api.views import ApiView, changes, creates
+from executions.clock import database_now
+from jobs import definitions, new_jobs, upserts
+from jobs.finding import find
+from jobs.models import Job, Kind, Schedule
+from jobs.refusals import StaleVersion
+from jobs.specification import stored_definition
+from jobs.upserts import Became
+
+TAG = "Jobs"
+BY_KEY = OpenApiParameter("key", OpenApiTypes.STR, OpenApiParameter.PATH, description="The key of the job.")
+BY_NAME = OpenApiParameter(
+    "job", OpenApiTypes.STR, OpenApiParameter.PATH, description="The id of the job, or its key if that has no slash."
+)
+
+
+class PutBody(DefinitionBody):
+    key = Text(required=False, help_text="May be named, and cannot be changed.")
+
+
+class ArchiveQuery(Query):
+    reason = Text(required=False, help_text="Why; kept in its history.")
+
+
+class JobsView(ApiView):
+    needs = {"GET": Role.VIEWER, "POST": Role.EDITOR}
+
+    @documented("jobs_list", "List jobs", tag=TAG, query=JobQuery, answers={200: JobPage})
+    def get(self, request: Request) -> Response:
+        jobs, cursor = listing.page(JobQuery.read(request))
+        return pages.answer(request, answered(jobs), cursor)
+
+    @creating(
+        "jobs_create",
+        "Create a job",
+        tag=TAG,
+        body=JobBody,
+        answers={201: JobAnswer},
+        examples=[("A recurring job", RECURRING), ("One reminder", ONE_OFF)],
+    )
+    @creates
+    def post(self, request: Request) -> Response:
+        now = database_now()
+        said = bodies.said(JobBody.read(request), now=now)
+        job = definitions.create(
+            key=said.key,
+            task=said.task,
+            task_lives_elsewhere=said.task_lives_elsewhere,
+            now=now,
+            **self.signature,
+            **said.fields,
+        )
+        self.record("job.create", subject_of(job), after=as_stored(job))
+        return job_answer(job, status=HTTPStatus.CREATED, headers={"Location": f"{request.path}/{job.pk}"})
+
+
+class JobView(ApiView):
+    needs = {"GET": Role.VIEWER, "PUT": Role.EDITOR, "PATCH": Role.EDITOR, "DELETE": Role.EDITOR}
+
+    @documented("jobs_read", "Read a job", tag=TAG, answers={200: JobAnswer}, also=[404], parameters=[BY_NAME])
+    def get(self, _request: Request, job: str) -> Response:
+        return job_answer(job_named(job))
+
+    @documented(
+        "jobs_replace",
+        "Replace a job's definition",
+        tag=TAG,
+        body=PutBody,
+        answers={200: JobAnswer},
+        also=[404, 409, 412],
+        parameters=[BY_NAME, IF_MATCH],
+        description="What is left out becomes its default. PATCH changes only what it names.",
+    )
+    @changes
+    def put(self, request: Request, job: str) -> Response:
+        body = PutBody.read(request)
+        return self._replace(held(job_named(job)), body, version_wanted(request))
+
+    @documented(
+        "jobs_change",
+        "Change some of a job's definition",
+        tag=TAG,
+        body=PatchBody,
+        answers={200: JobAnswer},
+        also=[404, 409, 412],
+        parameters=[BY_NAME, IF_MATCH],
+        description="Of schedule and retry what is named is changed; everything else that is named is replaced whole.",
+    )
+    @changes
+    def patch(self, request: Request, job: str) -> Response:
+        return self._patch(request, held(job_named(job)))
+
+    @documented(
+        "jobs_archive",
+        "Archive a job",
+        tag=TAG,
+        query=ArchiveQuery,
+        answers={200: JobAnswer},
+        also=[404, 409, 412],
+        parameters=[BY_NAME, IF_MATCH],
+        description="It fires no more and its key is free again; its history stays. Runs that were asked for go on.",
+    )
+    @changes
+    def delete(self, request: Request, job: str) -> Response:
+        return self._archive(request, held(job_named(job)))
+
+    def _patch(self, request: Request, job: Job) -> Response:
+        PatchBody.read(request)  # its own shape first: a wrong patch is told as it was sent
+        patch: Any = request.data
+        before = json.loads(json.dumps(bodies.written(job, schedule_of(job)), cls=JSONEncoder))
+        body = JobBody().run_validation(bodies.merged(before, patch))
+        return self._replace(job, body, version_wanted(request))
+
+    def _archive(self, request: Request, job: Job) -> Response:
+        reason = ArchiveQuery.read(request).get("reason", "")
+        before = as_stored(job)
+        archived = definitions.archive(job, reason=reason, version=version_wanted(request), **self.signature)
+        self._record_change("job.archive", archived, before, note=reason)
+        return job_answer(archived)
+
+    def _replace(self, job: Job, body: dict[str, Any], version: int | None) -> Response:
+        now = database_now()
+        said = bodies.said({"key": job.key, **body}, now=now, anchor=anchor_of(schedule_of(job)))
+        before = as_stored(job)
+        changed = definitions.change(
+            job,
+            version=job.version if version is None else version,
+            task_lives_elsewhere=said.task_lives_elsewhere,
+            now=now,
+            **self.signature,
+            **new_jobs.left_out(said.fields),
+            **said.fields,
+            key=said.key,
+            task=said.task,
+        )
+        if changed.version != job.version:
+            self._record_change("job.change", changed, before)
+        return job_answer(changed)
+
+    def _record_change(self, action: str, job: Job, before: dict[str, Any], *, note: str = "") -> None:
+        old, new = what_changed(before, as_stored(job))
+        self.record(action, subject_of(job), before=old, after=new, note=note)
+
+
+class JobByKeyView(JobView):
+    """The same by key, which may hold slashes. PUT creates the job if there is none."""
+
+    @documented(
+        "jobs_read_by_key", "Read a job by its key", tag=TAG, answers={200: JobAnswer}, also=[404], parameters=[BY_KEY]
+    )
+    def get(self, _request: Request, key: str) -> Response:
+        return job_answer(find(key))
+
+    @documented(
+        "jobs_put_by_key",
+        "Create or replace a job by its key",
+        tag=TAG,
+        body=PutBody,
+        answers={200: JobAnswer, 201: JobAnswer},
+        also=[409, 412],
+        parameters=[BY_KEY, IF_MATCH],
+        description="The same request leaves the same job, and a job that says it already keeps its version. "
+        "`If-None-Match: *` creates only.",
+        examples=[("A recurring job", {name: value for name, value in RECURRING.items() if name != "key"})],
+    )
+    @changes
+    def put(self, request: Request, key: str) -> Response:
+        body = PutBody.read(request)
+        there = Job.objects.open().filter(key=key).first()
+        if there is not None:
+            if request.headers.get("If-None-Match", "").strip() == "*":
+                raise Problem(HTTPStatus.PRECONDITION_FAILED, f"There is a job {key!r} already, and it was to be new.")
+            return self._replace(held(there), body, version_wanted(request))
+        if (version := version_wanted(request)) is not None:
+            raise StaleVersion(key=key, read=version, current=0)
+        now = database_now()
+        said = bodies.said({"key": key, **body}, now=now)
+        done = upserts.put_one(said, now=now, **self.signature)
+        self.record(f"job.{_VERBS[done.became]}", subject_of(done.job), after=as_stored(done.job))
+        return job_answer(done.job, status=HTTPStatus.CREATED if done.became is Became.CREATED else HTTPStatus.OK)
+
+    @documented(
+        "jobs_change_by_key",
+        "Change some of a job's definition, by its key",
+        tag=TAG,
+        body=PatchBody,
+        answers={200: JobAnswer},
+        also=[404, 409, 412],
+        parameters=[BY_KEY, IF_MATCH],
+    )
+    @changes
+    def patch(self, request: Request, key: str) -> Response:
+        return self._patch(request, held(find(key)))
+
+    @documented(
+        "jobs_archive_by_key",
+        "Archive a job by its key",
+        tag=TAG,
+        query=ArchiveQuery,
+        answers={200: JobAnswer},
+        also=[404, 409, 412],
+        parameters=[BY_KEY, IF_MATCH],
+    )
+    @changes
+    def delete(self, request: Request, key: str) -> Response:
+        return self._archive(request, held(find(key)))
+
+
+_VERBS = {Became.CREATED: "create", Became.CHANGED: "change", Became.UNCHANGED: "change"}
+
+
+def held(job: Job) -> Job:
+    """As it is now, and nobody changes it until the transaction ends."""
+    return Job.objects.select_for_update().get(pk=job.pk)
+
+
+def schedule_of(job: Job) -> Schedule | None:
+    return Schedule.objects.select_related("job").filter(job_id=job.pk).first()
+
+
+def anchor_of(schedule: Schedule | None) -> datetime | None:
+    return schedule.anchor_at if schedule is not None and schedule.kind == Kind.EVERY else None
+
+
+def subject_of(job: Job) -> str:
+    return f"job:{job.key}"
+
+
+def as_stored(job: Job) -> dict[str, Any]:
+    """For the audit trail."""
+    pause = {"reason": job.paused_reason, "until": job.paused_until} if job.paused_reason or job.paused_until else None
+    return {**stored_definition(job, schedule_of(job)), "state": job.state, "pause": pause}
