@@ -102,6 +102,12 @@ def creating(
     return documented(name, summary, also=(*also, 409, 422), parameters=(IDEMPOTENCY_KEY, *parameters), **more)
 
 
+def in_path(name: str, description: str, *, example: Any, kind: OpenApiTypes = OpenApiTypes.STR) -> OpenApiParameter:
+    """A part of an address, with one that is there once the other examples were sent."""
+    shown = [OpenApiExample(str(example), value=example)]
+    return OpenApiParameter(name, kind, OpenApiParameter.PATH, description=description, examples=shown)
+
+
 class _ByApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "api.callers.ByApiKey"
     name = "apiKey"

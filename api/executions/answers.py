@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from rest_framework import serializers
@@ -29,13 +30,14 @@ def in_list(execution: Execution) -> dict[str, Any]:
 
 
 def in_full(execution: Execution, attempts: list[Attempt], *, now: datetime) -> dict[str, Any]:
+    moments = _moments(execution, attempts)  # in the order in which they follow from one another
     return {
         **in_list(execution),
         **{name: getattr(execution, name) for name in _MORE},
         "error": execution.error,
         "why": why.in_words(execution, now=now),
         "attempts": [_attempt(attempt) for attempt in attempts],
-        "timeline": [{"at": at, "what": what} for at, what in sorted(_moments(execution, attempts))],
+        "timeline": [{"at": at, "what": what} for at, what in sorted(moments, key=itemgetter(0))],
     }
 
 

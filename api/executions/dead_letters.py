@@ -1,6 +1,7 @@
 """Dead letters: what waits for a person, in groups of errors that look alike; run again, or discarded."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from rest_framework import serializers
@@ -154,16 +155,19 @@ class ReplayDeadView(ApiView):
         matching = _matching(body["filter"])
         if body.get("dry_run", True):
             return _dry(request, matching)
+        per_second = body.get("per_second", DEFAULT_REPLAYS_PER_SECOND)
         done = dead_letters.replay(
             matching,
-            per_second=body.get("per_second", DEFAULT_REPLAYS_PER_SECOND),
+            per_second=per_second,
             note=body.get("note") or "replayed",
             args=body.get("args"),
             kwargs=body.get("kwargs"),
             begins_at=body.get("begins_at"),
             most=_BATCH,
         )
-        return _settled(self, request, "dead_letter.replay", matching, done.count, {"begins_at": done.last_due_at})
+        last = done.last_due_at
+        carried = {} if last is None else {"begins_at": last + timedelta(seconds=1 / per_second)}
+        return _settled(self, request, "dead_letter.replay", matching, done.count, carried)
 
 
 class DiscardDeadView(ApiView):

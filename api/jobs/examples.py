@@ -12,6 +12,8 @@ RECURRING: dict[str, Any] = {
     "retry": {"max_attempts": 3, "backoff": "exponential", "initial_delay": 30},
     "timeout": 600,
 }
+DEFINITION = {name: value for name, value in RECURRING.items() if name != "key"}
+AT_ANOTHER_TIME = {"schedule": {"cron": "30 4 * * *"}}
 ONE_OFF: dict[str, Any] = {
     "key": "onboarding.reminder:user-123",
     "target": {"task": "onbeat.echo"},

@@ -3,7 +3,6 @@
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,14 +13,14 @@ from api.jobs.named import job_named
 from api.jobs.views import BY_NAME, TAG
 from api.pages import PageQuery, limit_of
 from api.problems import not_there
-from api.schema import documented
+from api.schema import documented, in_path
 from api.shapes import Query, WholeInQuery
 from api.views import ApiView
 from jobs.differences import differences
 from jobs.models import Change, Job, JobVersion
 
 _LARGEST = 2**31 - 1
-NUMBER = OpenApiParameter("number", OpenApiTypes.INT32, OpenApiParameter.PATH, description="The version.")
+NUMBER = in_path("number", "The version.", example=1, kind=OpenApiTypes.INT32)
 
 
 class DiffQuery(Query):

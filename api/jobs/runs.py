@@ -5,8 +5,6 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,7 +13,7 @@ from access.roles import Role
 from api.jobs.named import job_named
 from api.jobs.views import BY_NAME, subject_of
 from api.problems import Problem, not_there
-from api.schema import creating, documented
+from api.schema import creating, documented, in_path
 from api.shapes import Body, ListOf, Moment, Named, Query, Text, Values, Whole
 from api.views import ApiView, changes, creates
 from executions import run_keys
@@ -26,9 +24,7 @@ from jobs.runs import MOST_AT_ONCE, Asked, ByKey, Wanted
 
 TAG = "Runs"
 _LONGEST_DELAY = 36_600 * 86_400  # seconds; the horizon of the settings is shorter
-BY_RUN_KEY = OpenApiParameter(
-    "run_key", OpenApiTypes.STR, OpenApiParameter.PATH, description="The name that the run was given."
-)
+BY_RUN_KEY = in_path("run_key", "The name that the run was given.", example="user-123")
 
 
 class WhenBody(Body):

@@ -5,8 +5,6 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
@@ -17,11 +15,11 @@ from api import pages
 from api.jobs import bodies, listing
 from api.jobs.answers import JobAnswer, JobPage, answered, job_answer
 from api.jobs.bodies import DefinitionBody, JobBody, PatchBody
-from api.jobs.examples import ONE_OFF, RECURRING
+from api.jobs.examples import AT_ANOTHER_TIME, DEFINITION, ONE_OFF, RECURRING
 from api.jobs.listing import JobQuery
 from api.jobs.named import job_named, version_wanted
-from api.problems import Problem
-from api.schema import IF_MATCH, creating, documented
+from api.problems import Problem, refuse
+from api.schema import IF_MATCH, creating, documented, in_path
 from api.shapes import Query, Text
 from api.views import ApiView, changes, creates
 from executions.clock import database_now
@@ -33,10 +31,8 @@ from jobs.specification import stored_definition
 from jobs.upserts import Became
 
 TAG = "Jobs"
-BY_KEY = OpenApiParameter("key", OpenApiTypes.STR, OpenApiParameter.PATH, description="The key of the job.")
-BY_NAME = OpenApiParameter(
-    "job", OpenApiTypes.STR, OpenApiParameter.PATH, description="The id of the job, or its key if that has no slash."
-)
+BY_KEY = in_path("key", "The key of the job.", example=RECURRING["key"])
+BY_NAME = in_path("job", "The id of the job, or its key if that has no slash.", example=RECURRING["key"])
 
 
 class PutBody(DefinitionBody):
@@ -95,6 +91,7 @@ class JobView(ApiView):
         also=[404, 409, 412],
         parameters=[BY_NAME, IF_MATCH],
         description="What is left out becomes its default. PATCH changes only what it names.",
+        examples=[("A recurring job", DEFINITION)],
     )
     @changes
     def put(self, request: Request, job: str) -> Response:
@@ -110,6 +107,7 @@ class JobView(ApiView):
         also=[404, 409, 412],
         parameters=[BY_NAME, IF_MATCH],
         description="Of schedule and retry what is named is changed; everything else that is named is replaced whole.",
+        examples=[("At another time", AT_ANOTHER_TIME)],
     )
     @changes
     def patch(self, request: Request, job: str) -> Response:
@@ -186,11 +184,13 @@ class JobByKeyView(JobView):
         parameters=[BY_KEY, IF_MATCH],
         description="The same request leaves the same job, and a job that says it already keeps its version. "
         "`If-None-Match: *` creates only.",
-        examples=[("A recurring job", {name: value for name, value in RECURRING.items() if name != "key"})],
+        examples=[("A recurring job", DEFINITION)],
     )
     @changes
     def put(self, request: Request, key: str) -> Response:
         body = PutBody.read(request)
+        if body.setdefault("key", key) != key:
+            refuse("key", f"The address names the job {key!r}; leave the key out of the body, or say the same.")
         there = Job.objects.open().filter(key=key).first()
         if there is not None:
             if request.headers.get("If-None-Match", "").strip() == "*":
@@ -199,7 +199,7 @@ class JobByKeyView(JobView):
         if (version := version_wanted(request)) is not None:
             raise StaleVersion(key=key, read=version, current=0)
         now = database_now()
-        said = bodies.said({"key": key, **body}, now=now)
+        said = bodies.said(body, now=now)
         done = upserts.put_one(said, now=now, **self.signature)
         self.record(f"job.{_VERBS[done.became]}", subject_of(done.job), after=as_stored(done.job))
         return job_answer(done.job, status=HTTPStatus.CREATED if done.became is Became.CREATED else HTTPStatus.OK)
@@ -212,6 +212,7 @@ class JobByKeyView(JobView):
         answers={200: JobAnswer},
         also=[404, 409, 412],
         parameters=[BY_KEY, IF_MATCH],
+        examples=[("At another time", AT_ANOTHER_TIME)],
     )
     @changes
     def patch(self, request: Request, key: str) -> Response:
