@@ -44,7 +44,8 @@ def create(
     """Store a job and, if it has one, its schedule: both or neither. `fields` are those of a Specification."""
     check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
-    said = new_jobs.checked(key, task, fields, task_lives_elsewhere=task_lives_elsewhere)
+    said = new_jobs.checked(key, task, fields)
+    targets.check(said.task, lives_elsewhere=task_lives_elsewhere)
     first_fire = new_jobs.first_fire_of(said.schedule, now)
     return new_jobs.store([(said, first_fire)], by=by, through=through, now=now)[0]
 

@@ -14,7 +14,6 @@ from django.db import IntegrityError, transaction
 
 from executions.models import REASON_CHARACTERS
 from executions.storable import storable_text
-from jobs import targets
 from jobs.models import THROUGH_CHARACTERS, Change, Job, JobState, JobVersion, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
 from jobs.refusals import InvalidDefinition, KeyTaken
@@ -22,13 +21,11 @@ from jobs.specification import Specification, stored_definition
 from jobs.wording import in_words
 
 
-def checked(key: str, task: str, fields: Mapping[str, Any], *, task_lives_elsewhere: bool) -> Specification:
-    """What a new job shall be, if it can be."""
+def checked(key: str, task: str, fields: Mapping[str, Any]) -> Specification:
+    """What a job shall be, if it can be; whether there is such a task is another question."""
     said = Specification(key=key, task=task).changed(fields)
     said.check()
-    said = said.normalised()
-    targets.check(said.task, lives_elsewhere=task_lives_elsewhere)
-    return said
+    return said.normalised()
 
 
 def store(

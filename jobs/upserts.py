@@ -14,7 +14,7 @@ from typing import Any
 from django.db import transaction
 
 from executions.clock import database_now
-from jobs import definitions, new_jobs
+from jobs import definitions, new_jobs, targets
 from jobs.models import Job
 from jobs.refusals import InvalidDefinition, KeyTaken, Refused
 from jobs.specification import Specification
@@ -79,9 +79,7 @@ def _checked(wanted: Sequence[Said]) -> list[Specification]:
     seen: set[str] = set()
     for place, one in enumerate(wanted):
         try:
-            checked.append(
-                new_jobs.checked(one.key, one.task, one.fields, task_lives_elsewhere=one.task_lives_elsewhere)
-            )
+            checked.append(new_jobs.checked(one.key, one.task, one.fields))
             if one.key in seen:
                 raise InvalidDefinition("key", f"The key {one.key!r} stands twice in one call; say each job once.")
             seen.add(one.key)
@@ -102,6 +100,7 @@ def _store(
     for place, (one, said) in enumerate(zip(wanted, checked, strict=True)):
         try:
             if one.key not in there:
+                targets.check(one.task, lives_elsewhere=one.task_lives_elsewhere)
                 fresh.append((said, new_jobs.first_fire_of(said.schedule, now)))
             elif _says_it_already(there[one.key], said):
                 done[one.key] = Put(there[one.key], Became.UNCHANGED)

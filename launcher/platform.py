@@ -126,7 +126,7 @@ def _announce(supervisor: Supervisor, port: int, facts: Mapping[str, str]) -> No
     address = f"http://{_HOST}:{port}"
     is_ready = _wait_until_ready(port)
     heading = "Onbeat is ready." if is_ready else f"Onbeat is not ready after {_READY_SECONDS} s; see below."
-    lines = {"admin": f"{address}/admin/", "health": f"{address}/health/ready", **facts}
+    lines = {"admin": f"{address}/admin/", "api": f"{address}/api/docs", "health": f"{address}/health/ready", **facts}
     width = max(map(len, lines))
     body = "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
     supervisor.say(f"\n{heading}\n{body}\nPress Ctrl-C to stop.\n")

@@ -236,12 +236,20 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Onbeat",
-    "DESCRIPTION": "Jobs, runs and executions. How to begin: docs/how-to/use-the-api.md.",
+    "DESCRIPTION": (
+        "Jobs, their runs and executions. Press Authorize and paste an API key (`./onbeat api_keys create` makes one), "
+        "or log in to the [admin](/admin/). What is wrong with a request is answered as problem+json, with the places "
+        "to correct. How to do the main tasks with curl: `docs/how-to/use-the-api.md`."
+    ),
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SWAGGER_UI_SETTINGS": {"persistAuthorization": True, "displayRequestDuration": True, "tryItOutEnabled": True},
+    "SWAGGER_UI_SETTINGS": {
+        "persistAuthorization": True,
+        "displayRequestDuration": True,
+        "validatorUrl": None,  # else the page would ask somebody elsewhere whether the schema is valid
+    },
     "COMPONENT_SPLIT_REQUEST": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SORT_OPERATIONS": False,

@@ -51,8 +51,10 @@ def test_each_job_that_cannot_be_is_named_and_none_is_stored(api: Caller) -> Non
     ]
     answer = api.post("/bulk/jobs", {"jobs": wrong})
     assert (answer.status, answer.pointers) == (422, ["/jobs/1/schedule/cron", "/jobs/2/schedule"])
-    answer = api.post("/bulk/jobs", {"jobs": [wrong[0], wrong[3], body("p", queue="dead-letters"), body("ok")]})
-    assert answer.pointers == ["/jobs/1/target/task", "/jobs/2/queue", "/jobs/3/key"]
+    answer = api.post("/bulk/jobs", {"jobs": [wrong[0], body("p", queue="dead-letters"), body("ok")]})
+    assert answer.pointers == ["/jobs/1/queue", "/jobs/2/key"]
+    answer = api.post("/bulk/jobs", {"jobs": [wrong[0], wrong[3], body("p", target={"task": "celery.chord"})]})
+    assert answer.pointers == ["/jobs/1/target/task", "/jobs/2/target/task"]
     late = body("once", schedule={"once": {"at": "2020-01-01T00:00:00Z"}})
     assert api.post("/bulk/jobs", {"jobs": [body("ok"), late]}).pointers == ["/jobs/1/schedule"]
     assert api.post("/bulk/jobs", {"jobs": [body("ok"), {"key": "x"}, 7]}).pointers == ["/jobs/1/target", "/jobs/2"]
@@ -83,6 +85,14 @@ def test_a_job_whose_schedule_was_broken_behind_our_back_is_given_what_is_said(a
     assert became(api.post("/bulk/jobs", {"jobs": [body("a")]})) == [("a", 2, "changed")]
     job.schedule.refresh_from_db()
     assert job.schedule.expression == "0 3 * * *"
+
+
+def test_a_job_whose_task_lives_elsewhere_may_be_said_again_without_a_word_about_it(api: Caller) -> None:
+    elsewhere = {"task": "billing.run", "lives_elsewhere": True}
+    api.post("/bulk/jobs", {"jobs": [body("a", target=elsewhere)]})
+    assert became(api.post("/bulk/jobs", {"jobs": [api.get("/jobs/a").body]})) == [("a", 1, "unchanged")]
+    told = api.post("/bulk/jobs", {"jobs": [body("a", target={"task": "billing.rum"})]})
+    assert (told.status, told.pointers) == (422, ["/jobs/0/target/task"])
 
 
 def test_from_python_what_is_left_out_is_as_by_default(noon: Any) -> None:

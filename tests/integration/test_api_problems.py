@@ -1,5 +1,6 @@
 """What cannot be done is answered with one sentence and the place to correct; never with a 500 or a stack trace."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -324,3 +325,18 @@ def test_a_refused_change_leaves_nothing_behind(api: Caller, noon: datetime) -> 
     answer = api.post("/bulk/jobs", bad)
     assert (answer.status, answer.pointers) == (422, ["/jobs/1/queue"])
     assert (Job.objects.count(), JobVersion.objects.count(), Execution.objects.count()) == before
+
+
+# ── The documentation ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_page_of_the_documentation_asks_nobody_elsewhere(client: Client) -> None:
+    page = client.get("/api/docs")
+    assert page.status_code == 200
+    text = page.content.decode()
+    addresses = re.findall(r"(?:src|href)=\"([^\"]+)\"", text)
+    assert addresses
+    assert all(address.startswith("/static/") for address in addresses)
+    assert '"validatorUrl": null' in text
+    for address in addresses:
+        assert client.get(address).status_code == 200, address
