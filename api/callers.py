@@ -58,8 +58,10 @@ class ByApiKey(BaseAuthentication):
             address = BaseThrottle().get_ident(request)
             _take(f"denied:{address}", most=_DENIED_PER_MINUTE)
             raise AuthenticationFailed(found.value)
+        caller = Caller(f"key:{found.pk}", f"{found.name} ({found.prefix})", Role(found.role))
+        _count(caller)
         api_keys.note_use(found, now=now)
-        return _Nobody(), Caller(f"key:{found.pk}", f"{found.name} ({found.prefix})", Role(found.role))
+        return _Nobody(), caller
 
     def authenticate_header(self, _request: Request) -> str:
         return f'{_SCHEME} realm="onbeat"'
@@ -71,7 +73,9 @@ class BySession(SessionAuthentication):
         if found is None:
             return None
         user = found[0]
-        return user, Caller(f"user:{user.pk}", user.get_username(), role_of(user))
+        caller = Caller(f"user:{user.pk}", user.get_username(), role_of(user))
+        _count(caller)
+        return user, caller
 
 
 class RoleNeeded(BasePermission):
@@ -98,12 +102,10 @@ class RoleNeeded(BasePermission):
         return True
 
 
-class ByCaller(BaseThrottle):
-    def allow_request(self, request: Request, _view: APIView) -> bool:
-        caller = request.auth
-        if isinstance(caller, Caller) and settings.ONBEAT_API_REQUESTS_PER_MINUTE:
-            _take(caller.owner, most=settings.ONBEAT_API_REQUESTS_PER_MINUTE)
-        return True
+def _count(caller: Caller) -> None:
+    """Whatever a caller may do: a request that is refused costs as well."""
+    if settings.ONBEAT_API_REQUESTS_PER_MINUTE:
+        _take(caller.owner, most=settings.ONBEAT_API_REQUESTS_PER_MINUTE)
 
 
 def _take(name: str, *, most: int) -> None:

@@ -22,12 +22,14 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
+    pattern="^[!-~]{1,255}$",
     description="Done once per key: who sends it again within 24 hours gets the first answer again.",
 )
 IF_MATCH = OpenApiParameter(
     "If-Match",
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
+    pattern=r'^(\*|(W/)?"[0-9]{1,9}")$',
     description="The ETag of the job as it was read; if it was changed meanwhile, nothing is done (412).",
 )
 _WHEN = {

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from access import audit
 from access.roles import Role
 from api import idempotency
-from api.callers import ByApiKey, ByCaller, BySession, Caller, RoleNeeded
+from api.callers import ByApiKey, BySession, Caller, RoleNeeded
 from api.parsing import AlwaysJson, StrictJson
 
 THROUGH = "rest"
@@ -26,7 +26,6 @@ Handler = Callable[..., Response]
 class ApiView(APIView):
     authentication_classes = [ByApiKey, BySession]
     permission_classes = [RoleNeeded]
-    throttle_classes = [ByCaller]
     parser_classes = [StrictJson]
     content_negotiation_class = AlwaysJson
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]

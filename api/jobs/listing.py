@@ -23,7 +23,7 @@ class JobQuery(PageQuery):
     tag = serializers.CharField(required=False)
     queue = serializers.CharField(required=False)
     owner = serializers.CharField(required=False)
-    task = serializers.CharField(required=False, help_text="The target.")
+    target = serializers.CharField(required=False, help_text="The name of the task.")
     search = serializers.CharField(required=False, help_text="In key, task and owner, in capitals or not.")
     order = OneOf(
         choices=[sign + name for name in _ORDERS for sign in ("", "-")],
@@ -54,9 +54,9 @@ def page(query: dict[str, Any]) -> tuple[list[Job], str | None]:
 
 def _matching(query: dict[str, Any]) -> JobQuerySet:
     rows = Job.objects.filter(state__in=query["state"]) if "state" in query else Job.objects.open()
-    for name in ("queue", "owner", "task"):
+    for column, name in {"queue": "queue", "owner": "owner", "task": "target"}.items():
         if name in query:
-            rows = rows.filter(**{name: query[name]})
+            rows = rows.filter(**{column: query[name]})
     if "key_prefix" in query:
         rows = rows.filter(key__startswith=query["key_prefix"])
     if "tag" in query:

@@ -9,7 +9,7 @@ from jobs.finding import find
 from jobs.models import Job
 
 _ID = re.compile(r"[0-9]{1,18}", re.ASCII)
-_VERSION = re.compile(r'"([0-9]{1,9})"', re.ASCII)
+_VERSION = re.compile(r'(?:W/)?"([0-9]{1,9})"', re.ASCII)  # a proxy that compresses makes an ETag a weak one
 
 
 def job_named(name: str) -> Job:

@@ -180,7 +180,7 @@ class JobByKeyView(JobView):
         tag=TAG,
         body=PutBody,
         answers={200: JobAnswer, 201: JobAnswer},
-        also=[409, 412],
+        also=[404, 409, 412],
         parameters=[BY_KEY, IF_MATCH],
         description="The same request leaves the same job, and a job that says it already keeps its version. "
         "`If-None-Match: *` creates only.",

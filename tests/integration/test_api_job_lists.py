@@ -36,7 +36,7 @@ def test_jobs_are_listed_by_filters_search_and_order(api: Caller, noon: datetime
     assert keys(api, "key_prefix=bill_") == []
     assert keys(api, "tag=y") == ["bill.a", "bill.b"]
     assert keys(api, "tag=x&owner=anna&queue=batch") == ["bill.a"]
-    assert keys(api, "task=onbeat.sleep") == ["bill.b"]
+    assert keys(api, "target=onbeat.sleep") == ["bill.b"]
     assert keys(api, "search=BERT") == keys(api, "search=LL.B") == ["bill.b"]
     assert keys(api, "search=-100") == ["mail-100"]
     assert keys(api, "order=-created_at") == ["mail-100", "bill.b", "bill.a"]

@@ -249,7 +249,8 @@ def test_an_edit_of_a_version_that_is_no_more_is_refused(api: Caller) -> None:
     assert {(answer.status, answer.body["current_version"]) for answer in calls} == {(412, 2)}
     assert Job.objects.get().owner == "a"
     assert api.patch("/jobs/daily-invoice-gen", {"owner": "c"}, If_Match="*").status == 200
-    assert api.patch("/jobs/daily-invoice-gen", {"owner": "c"}, If_Match="3").pointers == ["If-Match"]
+    assert api.patch("/jobs/daily-invoice-gen", {"owner": "d"}, If_Match='W/"3"').status == 200
+    assert api.patch("/jobs/daily-invoice-gen", {"owner": "e"}, If_Match="4").pointers == ["If-Match"]
 
 
 def test_put_by_key_creates_then_changes_and_then_leaves_alone(api: Caller) -> None:

@@ -269,6 +269,8 @@ def test_who_asks_too_often_is_told_when_to_come_again(settings: Any, monkeypatc
     assert 1 <= int(answer.headers["Retry-After"]) <= 20
     assert other.get("/caller").status == 200
     assert not Job.objects.exists()
+    viewer = a_caller(Role.VIEWER)
+    assert [viewer.post("/jobs", GOOD).status for _ in range(4)] == [403, 403, 403, 429]
 
 
 def test_whoever_guesses_keys_is_stopped_by_address(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
