@@ -149,7 +149,10 @@ class ReplayView(ApiView):
         also=[404],
         parameters=[BY_ID],
         description="With the same payload or another. A dead letter counts as handled then.",
-        examples=[("As it was", {}), ("With another payload", {"kwargs": {"tenant": "acme"}, "note": "typo mended"})],
+        examples=[
+            ("As it was", {}),
+            ("With another payload", {"kwargs": {"message": "hello"}, "note": "a typo is mended"}),
+        ],
     )
     @creates
     def post(self, request: Request, id: UUID) -> Response:

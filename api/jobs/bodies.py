@@ -220,6 +220,25 @@ def written(job: Job, schedule: Schedule | None) -> dict[str, Any]:
     }
 
 
+def of_version(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A version, which the history keeps as it was stored, as a body. What it does not name is as by default."""
+    job = Job(**{name: value for name, value in definition.items() if name != "schedule" and name in _OF_JOB})
+    kept = definition.get("schedule")
+    if kept is None:
+        return written(job, None)
+    columns = {name: value for name, value in kept.items() if name in _OF_SCHEDULE}
+    moments = {
+        name: datetime.fromisoformat(columns[name])
+        for name in ("anchor_at", "start_at", "end_at")
+        if columns.get(name) is not None
+    }
+    return written(job, Schedule(**{**columns, **moments}))
+
+
+_OF_JOB = {field.name for field in Job._meta.concrete_fields}
+_OF_SCHEDULE = {field.name for field in Schedule._meta.concrete_fields}
+
+
 def schedule_written(schedule: Schedule) -> dict[str, Any]:
     """From its columns, so that it can be said also when somebody broke the row behind our back."""
     return {

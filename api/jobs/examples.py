@@ -5,7 +5,7 @@ from typing import Any
 RECURRING: dict[str, Any] = {
     "key": "daily-invoice-gen",
     "target": {"task": "onbeat.echo"},
-    "kwargs": {"tenant": "acme"},
+    "kwargs": {"message": "the invoices of acme"},
     "schedule": {"cron": "0 3 * * *", "timezone": "America/Los_Angeles"},
     "queue": "default",
     "priority": 5,
@@ -17,6 +17,6 @@ AT_ANOTHER_TIME = {"schedule": {"cron": "30 4 * * *"}}
 ONE_OFF: dict[str, Any] = {
     "key": "onboarding.reminder:user-123",
     "target": {"task": "onbeat.echo"},
-    "kwargs": {"user": 123},
+    "kwargs": {"message": "hello, user 123"},
     "schedule": {"once": {"delay": 3600}},
 }

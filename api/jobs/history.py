@@ -9,6 +9,7 @@ from rest_framework.response import Response
 
 from access.roles import Role
 from api import pages
+from api.jobs import bodies
 from api.jobs.named import job_named
 from api.jobs.views import BY_NAME, TAG
 from api.pages import PageQuery, limit_of
@@ -40,7 +41,7 @@ class VersionAnswer(serializers.Serializer[Any]):
 
 
 class VersionWithDefinition(VersionAnswer):
-    definition = serializers.DictField(help_text="The job as it was stored then.")
+    definition = serializers.DictField(help_text="The job as it was then, as a body: it can be sent back.")
 
 
 class VersionPage(serializers.Serializer[Any]):
@@ -96,7 +97,7 @@ class VersionView(ApiView):
     )
     def get(self, _request: Request, job: str, number: int) -> Response:
         version = _version(job_named(job), number)
-        return Response({**_answer(version), "definition": version.definition})
+        return Response({**_answer(version), "definition": bodies.of_version(version.definition)})
 
 
 class DiffView(ApiView):
@@ -114,7 +115,7 @@ class DiffView(ApiView):
     def get(self, request: Request, job: str) -> Response:
         query, found = DiffQuery.read(request), job_named(job)
         before, after = (_version(found, number) for number in (query["since"], query.get("until", found.version)))
-        found_differences = differences(before.definition, after.definition)
+        found_differences = differences(*(bodies.of_version(each.definition) for each in (before, after)))
         return Response(
             {
                 "since": before.version,

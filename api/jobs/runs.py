@@ -81,7 +81,7 @@ class RunsView(ApiView):
         parameters=[BY_NAME],
         examples=[
             ("Now", {}),
-            ("In an hour, under a name", {"delay": 3600, "kwargs": {"user": 123}, "run_key": "user-123"}),
+            ("In an hour, under a name", {"delay": 3600, "kwargs": {"message": "hello"}, "run_key": "user-123"}),
         ],
     )
     @creates

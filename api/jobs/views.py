@@ -20,13 +20,12 @@ from api.jobs.listing import JobQuery
 from api.jobs.named import job_named, version_wanted
 from api.problems import Problem, refuse
 from api.schema import IF_MATCH, creating, documented, in_path
-from api.shapes import Query, Text
+from api.shapes import Query, Text, is_text
 from api.views import ApiView, changes, creates
 from executions.clock import database_now
 from jobs import definitions, new_jobs, upserts
 from jobs.finding import find
 from jobs.models import Job, Kind, Schedule
-from jobs.refusals import StaleVersion
 from jobs.specification import stored_definition
 from jobs.upserts import Became
 
@@ -191,13 +190,15 @@ class JobByKeyView(JobView):
         body = PutBody.read(request)
         if body.setdefault("key", key) != key:
             refuse("key", f"The address names the job {key!r}; leave the key out of the body, or say the same.")
-        there = Job.objects.open().filter(key=key).first()
+        # Not every database can be asked for a NUL; below, such a key is refused with its sentence.
+        there = Job.objects.open().filter(key=key).first() if is_text(key) else None
         if there is not None:
             if request.headers.get("If-None-Match", "").strip() == "*":
                 raise Problem(HTTPStatus.PRECONDITION_FAILED, f"There is a job {key!r} already, and it was to be new.")
             return self._replace(held(there), body, version_wanted(request))
-        if (version := version_wanted(request)) is not None:
-            raise StaleVersion(key=key, read=version, current=0)
+        version_wanted(request)  # one that cannot be read is told as such
+        if "If-Match" in request.headers:
+            raise Problem(HTTPStatus.PRECONDITION_FAILED, f"There is no job {key!r}; leave If-Match out to create it.")
         now = database_now()
         said = bodies.said(body, now=now)
         done = upserts.put_one(said, now=now, **self.signature)

@@ -27,11 +27,12 @@ def test_jobs_are_listed_by_filters_search_and_order(api: Caller, noon: datetime
     a_job(now=noon, key="bill.a", queue="batch", owner="anna", tags=["x", "y"], schedule=Every(60, noon))
     a_job(now=noon + timedelta(hours=1), key="bill.b", owner="Bert", task="onbeat.sleep", tags=["y"])
     a_job(now=noon + timedelta(hours=2), key="mail-100", owner="anna", schedule=Every(3600, noon))
+    a_job(now=noon - timedelta(hours=1), key="un-bill.c", schedule=Every(7200, noon))
     definitions.pause("bill.b", reason="r")
     definitions.archive(a_job(now=noon, key="bill.old"))
-    assert keys(api, "") == ["bill.a", "bill.b", "mail-100"]
+    assert keys(api, "") == ["bill.a", "bill.b", "mail-100", "un-bill.c"]
     assert keys(api, "state=PAUSED") == ["bill.b"]
-    assert keys(api, "state=archived,ACTIVE") == ["bill.a", "bill.old", "mail-100"]
+    assert keys(api, "state=archived,ACTIVE") == ["bill.a", "bill.old", "mail-100", "un-bill.c"]
     assert keys(api, "key_prefix=bill.") == ["bill.a", "bill.b"]
     assert keys(api, "key_prefix=bill_") == []
     assert keys(api, "tag=y") == ["bill.a", "bill.b"]
@@ -39,8 +40,8 @@ def test_jobs_are_listed_by_filters_search_and_order(api: Caller, noon: datetime
     assert keys(api, "target=onbeat.sleep") == ["bill.b"]
     assert keys(api, "search=BERT") == keys(api, "search=LL.B") == ["bill.b"]
     assert keys(api, "search=-100") == ["mail-100"]
-    assert keys(api, "order=-created_at") == ["mail-100", "bill.b", "bill.a"]
-    assert keys(api, "order=next_fire_at") == ["bill.a", "mail-100", "bill.b"]
+    assert keys(api, "order=-created_at") == ["mail-100", "bill.b", "bill.a", "un-bill.c"]
+    assert keys(api, "order=next_fire_at") == ["un-bill.c", "bill.a", "mail-100", "bill.b"]
 
 
 @pytest.mark.parametrize("order", ["key", "-key", "created_at", "-created_at", "next_fire_at", "-next_fire_at"])

@@ -272,20 +272,35 @@ def test_an_archived_job_keeps_its_reason_in_its_history(api: Caller) -> None:
     assert api.delete("/jobs/daily-invoice-gen").status == 404
 
 
-def test_what_a_job_was_can_be_read_and_compared(api: Caller) -> None:
-    api.post("/jobs", RECURRING)
-    api.patch("/jobs/daily-invoice-gen", {"schedule": {"cron": "0 4 * * *"}, "kwargs": {"tenant": "b"}})
+def test_what_a_job_was_can_be_read_compared_and_sent_back(api: Caller) -> None:
+    first = api.post("/jobs", RECURRING).body
+    api.patch("/jobs/daily-invoice-gen", {"schedule": {"cron": "0 4 * * *"}, "kwargs": {"message": "b"}})
     api.post("/jobs/daily-invoice-gen/pause", {"reason": "holidays"})
     versions = api.get("/jobs/daily-invoice-gen/versions?limit=2").body
     assert [(each["version"], each["change"]) for each in versions["items"]] == [(3, "PAUSED"), (2, "CHANGED")]
     assert versions["items"][0]["note"] == "holidays"
     assert [each["version"] for each in api.get(versions["next"]).body["items"]] == [1]
-    assert api.get("/jobs/daily-invoice-gen/versions/1").body["definition"]["kwargs"] == {"tenant": "acme"}
     assert api.get("/jobs/daily-invoice-gen/diff?since=1").body["differences"] == [
-        {"field": "kwargs", "before": {"tenant": "acme"}, "after": {"tenant": "b"}},
-        {"field": "schedule.expression", "before": "0 3 * * *", "after": "0 4 * * *"},
+        {"field": "kwargs", "before": RECURRING["kwargs"], "after": {"message": "b"}},
+        {"field": "schedule.cron", "before": "0 3 * * *", "after": "0 4 * * *"},
     ]
     assert api.get("/jobs/daily-invoice-gen/versions/9").status == 404
+    definition = api.get("/jobs/daily-invoice-gen/versions/1").body["definition"]
+    assert definition == {name: first[name] for name in definition}
+    assert api.put("/jobs/daily-invoice-gen", definition).status == 200
+    assert api.get("/jobs/daily-invoice-gen/diff?since=1").body["differences"] == []
+
+
+def test_a_version_of_an_older_release_is_told_with_todays_defaults(api: Caller, noon: datetime) -> None:
+    bounded = Within(Every(60, noon), start=noon, end=noon + timedelta(days=4000))
+    job = a_job(now=noon, key="a", schedule=bounded)
+    version = JobVersion.objects.get()
+    del version.definition["timeout_seconds"], version.definition["schedule"]["jitter_seconds"]
+    version.definition["gone"] = 1
+    version.save()
+    definition = api.get(f"/jobs/{job.pk}/versions/1").body["definition"]
+    assert (definition["timeout"], definition["schedule"]["jitter"]) == (None, 0)
+    assert definition["schedule"]["start"] == definition["schedule"]["anchor"] == "2026-06-15T12:00:00Z"
 
 
 def test_pause_and_resume_say_who_why_and_until_when(api: Caller) -> None:

@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -10,7 +11,7 @@ from django.db import DataError, InterfaceError, OperationalError
 from django.test import Client
 
 from access.roles import Role
-from api import callers
+from api import callers, pages
 from api.jobs import listing
 from executions.models import Execution
 from jobs.models import Job, JobVersion
@@ -195,6 +196,9 @@ def test_a_method_that_an_address_does_not_take_is_told_which_it_takes(api: Call
         ("/jobs?cursor=W10", "cursor"),
         ("/jobs?cursor=WyJhIiwgMTAwMDAwMDAwMDAwMDAwMDAwMDAwMDBd", "cursor"),
         ("/executions?cursor=WyIwMDAxLTAxLTAxVDAwOjAwOjAwKzE0OjAwIiwgImZmZmZmZmZmZmZmZiJd", "cursor"),
+        (f"/executions?cursor={pages.written('2026-01-01T00:00:00Z', UUID(int=2**128 - 1))}", "cursor"),
+        (f"/executions?cursor={pages.written('0001-01-01T00:00:00+14:00', UUID(int=1))}", "cursor"),
+        (f"/executions?cursor={pages.written('2026-01-01T00:00:00', UUID(int=1))}", "cursor"),
         ("/executions?since=yesterday", "since"),
         ("/executions?trigger=", "trigger"),
         ("/statistics?since=2000-01-01T00:00:00Z", "since"),

@@ -166,8 +166,10 @@ def test_a_created_job_is_answered_again_with_its_place_and_version(api: Caller)
 
 def test_a_key_belongs_to_its_request_and_its_owner(api: Caller, job: Job) -> None:
     assert api.post("/jobs/mail/runs", {"delay": 60}, Idempotency_Key="k").status == 201
+    definitions.create(key="other", task="onbeat.echo")
     for answer in (
         api.post("/jobs/mail/runs", {"delay": 61}, Idempotency_Key="k"),
+        api.post("/jobs/other/runs", {"delay": 60}, Idempotency_Key="k"),
         api.post("/jobs/mail/bulk-runs", {"runs": []}, Idempotency_Key="k"),
     ):
         assert (answer.status, "another request" in answer.body["detail"]) == (422, True)
