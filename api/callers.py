@@ -58,7 +58,7 @@ class ByApiKey(BaseAuthentication):
             address = BaseThrottle().get_ident(request)
             _take(f"denied:{address}", most=_DENIED_PER_MINUTE)
             raise AuthenticationFailed(found.value)
-        caller = Caller(f"key:{found.pk}", f"{found.name} ({found.prefix})", Role(found.role))
+        caller = Caller(f"key:{found.prefix}", f"{found.name} ({found.prefix})", Role(found.role))
         _count(caller)
         api_keys.note_use(found, now=now)
         return _Nobody(), caller

@@ -10,6 +10,7 @@ from celery import current_app
 from kombu import Connection
 from pytest_django import Settings
 
+from access.rate_limit import RateLimit
 from executions import queues
 from executions.dispatch import Publisher
 from executions.models import Execution
@@ -38,6 +39,12 @@ class Queues:
 
     def delete(self, name: str = "default") -> None:
         self.channel.queue_delete(queues.work_queue(name).name)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of requests to the API: a user of a test has the number of the user of the test before it, and not its limit."""
+    monkeypatch.setattr("api.callers._limit", RateLimit())
 
 
 @pytest.fixture

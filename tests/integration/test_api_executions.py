@@ -48,7 +48,7 @@ def some(noon: datetime) -> list[Execution]:
     rows: list[Execution] = []
     for number in range(24):
         job = jobs[number % 3]
-        moment = noon + timedelta(microseconds=number // 6 * 500, hours=number % 4)
+        moment = noon + timedelta(microseconds=number // 6 * 100, hours=number % 4)
         trigger = Trigger.MANUAL if number % 5 else Trigger.DELAYED
         row = job.new_execution(moment, trigger=trigger, now=moment)
         lifecycle.plan([row])
@@ -157,6 +157,15 @@ def test_an_execution_is_read_with_its_attempts_and_what_happened_when(api: Call
         "attempt 1: FAILED",
     ]
     assert read["why"].startswith("It is due since 2026-06-15 12:00:")
+    claim = claimed(Execution.objects.get(pk=row.pk), now=noon + timedelta(hours=1))
+    lifecycle.cancel([row.pk], reason="no", now=noon + timedelta(hours=1, minutes=1))
+    lifecycle.stop(claim, now=noon + timedelta(hours=1, minutes=2))
+    assert [each["what"] for each in api.get(f"/executions/{row.pk}").body["timeline"]][4:] == [
+        "attempt 2 began on worker@here",
+        "asked to stop",
+        "attempt 2: CANCELLED",
+        "CANCELLED",
+    ]
     answer = api.get(f"/executions/{uuid4()}")
     assert (answer.status, "There is no execution" in answer.body["detail"]) == (404, True)
 
@@ -242,6 +251,15 @@ def test_everything_that_matches_is_replayed_once_and_what_comes_meanwhile_is_le
     assert sorted(replays.values_list("replay_of", flat=True)) == sorted(over)
     again = api.post("/executions/replay", {"filter": {"state": ["DEAD"]}}).body
     assert (again["remaining"], again["next"]) == (0, None)
+
+
+def test_what_is_stored_after_the_dry_run_is_left_alone(api: Caller, some: list[Execution], noon: datetime) -> None:
+    dry = api.post("/executions/cancel", {"filter": {"job": "job-2"}}).body
+    now = database_now()
+    late = runs.run("job-2", delay=timedelta(hours=1), now=now)
+    done = api.post("/executions/cancel", dry["next"]).body
+    assert done["done"] + done["asked_to_stop"] == dry["remaining"] > 0
+    assert Execution.objects.get(pk=late.execution_id).state == State.SCHEDULED
 
 
 def test_a_sweep_without_any_condition_is_refused(api: Caller, some: list[Execution]) -> None:

@@ -35,6 +35,7 @@ def test_a_queue_tells_how_much_waits_since_when_and_who_takes_it(
     rows = [planned(job, now - seconds(n)) for n in (30, 20, 10)]
     assert a_ticker(publisher).tick(now).published == 3
     claimed(rows[2], now=now)
+    planned(job, now - seconds(90))  # due, and not published
     planned(a_job(now=now, queue="later"), now - seconds(5))
     prefix = settings.ONBEAT_EXECUTIONS_PREFIX
     a_worker("alive", heartbeat_at=now, queues=[f"{prefix}default", "celery"])
@@ -42,12 +43,12 @@ def test_a_queue_tells_how_much_waits_since_when_and_who_takes_it(
     queues = {queue["name"]: queue for queue in api.get("/queues").body["queues"]}
     assert queues.keys() == {"default", "later"}
     of_default = queues["default"]
-    assert of_default.pop("oldest_age_seconds") == pytest.approx(30, abs=10)
+    assert of_default.pop("oldest_age_seconds") == pytest.approx(90, abs=10)
     assert of_default == {
         "name": "default",
         "broker_name": f"{prefix}default",
         "depth": 3,
-        "due": 0,
+        "due": 1,
         "queued": 2,
         "running": 1,
         "workers": ["alive"],
