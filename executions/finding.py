@@ -12,16 +12,14 @@ from typing import NamedTuple
 from django.db.models import Q
 
 from executions.identity import earliest_id, fire_time_of
-from executions.models import Execution, ExecutionQuerySet
+from executions.models import UNUSUAL_ENDS, Execution, ExecutionQuerySet
 from executions.states import State, Trigger
 
-LOOKED_AT = 10_000  # rows in one step
-_STEPS = 2  # of a page
+LOOKED_AT = 10_000  # rows for one page
+_APART = 10  # times fewer where they do not lie side by side: each of them is another page of the disk
 # An execution is planned a few seconds ahead of its fire time; none is further than that before its time comes.
 _AHEAD = timedelta(minutes=1)
 _NOT_BEFORE_ITS_TIME = {State.QUEUED, State.RUNNING, State.SUCCEEDED, State.DEAD}
-# Each of these has an index in the order of the list.
-_INDEXED_STATES = {State.DEAD, State.CANCELLED, State.SKIPPED}
 
 
 @dataclass(frozen=True)
@@ -40,31 +38,41 @@ class Sought:
 
     def rows(self, *, now: datetime) -> ExecutionQuerySet:
         """Everything that matches, in no order."""
-        return self.rest(self.leading(now)[0])
+        return self.rest(self._in_time(now))
 
-    def leading(self, now: datetime) -> tuple[ExecutionQuerySet, bool]:
-        """The condition with the best index, and whether that is in the order of fire times and not of ids."""
-        rows = self._in_time(now)
+    def lead(self, now: datetime) -> "Lead":
+        """What the best index answers of it."""
+        names = self._leading()
+        led = Sought(since=self.since, until=self.until, **{name: getattr(self, name) for name in names})
+        is_by_fire_time = names == ("job_id",)
+        # By fire time not by id as well: the database takes the two for independent, so expects few rows, and reads
+        # them by the ids of all jobs.
+        rows = led.rest(self._in_time(now, by_id=not is_by_fire_time))
+        looked_at = max(LOOKED_AT // _APART, 1) if names else LOOKED_AT
+        return Lead(rows, is_all=led == self, is_by_fire_time=is_by_fire_time, looked_at=looked_at)
+
+    def _leading(self) -> tuple[str, ...]:
+        """The fields that have the best index; none: the ids themselves."""
         if self.fingerprint:
-            return rows.filter(fingerprint=self.fingerprint), False
-        if len(self.states) == 1 and self.states[0] in _INDEXED_STATES and self.job_id is None:
-            return rows.filter(state=self.states[0]), False
+            return ("fingerprint",)
         if self.states == (State.RUNNING,):
-            return rows.running(), False  # as many as there are places in the workers
-        if self.job_id is not None:
-            return rows.filter(job_id=self.job_id), True
-        return rows, False
+            return ("states",)  # as many as there are places in the workers
+        of_job = () if self.job_id is None else ("job_id",)
+        is_unusual = len(self.states) == 1 and self.states[0] in UNUSUAL_ENDS
+        return (*of_job, "states") if is_unusual else of_job
 
-    def _in_time(self, now: datetime) -> ExecutionQuerySet:
-        """Also on the id, which sorts by fire time."""
+    def _in_time(self, now: datetime, *, by_id: bool = True) -> ExecutionQuerySet:
+        """Also by id, which sorts by fire time."""
         rows = Execution.objects.all()
         until = self.until
         if self.worker or (self.states and set(self.states) <= _NOT_BEFORE_ITS_TIME):
             until = min(filter(None, [until, now + _AHEAD]))
         if self.since is not None:
-            rows = rows.filter(pk__gte=earliest_id(self.since), fire_time__gte=self.since)
+            rows = rows.filter(fire_time__gte=self.since)
+            rows = rows.filter(pk__gte=earliest_id(self.since)) if by_id else rows
         if until is not None:
-            rows = rows.filter(pk__lt=earliest_id(until + timedelta(milliseconds=1)), fire_time__lt=until)
+            rows = rows.filter(fire_time__lt=until)
+            rows = rows.filter(pk__lt=earliest_id(until + _INSTANT)) if by_id else rows
         return rows
 
     def rest(self, rows: ExecutionQuerySet) -> ExecutionQuerySet:
@@ -82,6 +90,20 @@ class Sought:
         return rows
 
 
+@dataclass(frozen=True)
+class Lead:
+    """Rows that an index leads to, and which way."""
+
+    rows: ExecutionQuerySet
+    is_all: bool  # nothing else is asked for: each of these rows matches
+    is_by_fire_time: bool  # and not by id
+    looked_at: int  # for one page, at most
+
+    def after(self, place: "Place | None") -> ExecutionQuerySet:
+        rows = self.rows.order_by("-fire_time", "-pk") if self.is_by_fire_time else self.rows.order_by("-pk")
+        return rows if place is None else rows.filter(*_beyond(place, is_by_fire_time=self.is_by_fire_time))
+
+
 class Place(NamedTuple):
     """Where in the list an execution stands."""
 
@@ -97,26 +119,25 @@ class Page:
 
 def newest_first(sought: Sought, *, limit: int, now: datetime, after: Place | None = None) -> Page:
     """A page of what matches, the latest fire first."""
-    found: list[Execution] = []
-    for _ in range(_STEPS):
-        lead, is_by_fire_time = sought.leading(now)
-        lead = lead.order_by("-fire_time", "-pk") if is_by_fire_time else lead.order_by("-pk")
-        if after is not None:
-            lead = lead.filter(*_beyond(after, is_by_fire_time=is_by_fire_time))
-        furthest = list(lead.values_list("fire_time", "pk")[LOOKED_AT - 1 : LOOKED_AT])
-        lowest = Place._make(furthest[0]) if furthest else None
-        near = lead if lowest is None else lead.filter(*_down_to(lowest, is_by_fire_time=is_by_fire_time))
-        found += sought.rest(near).select_related("job").defer(*_LONG)[: limit - len(found) + 1]
-        if len(found) > limit:
-            last = found[limit - 1]
-            return Page(found[:limit], Place(last.fire_time, last.pk))
-        if lowest is None:
-            return Page(found, None)
-        after = lowest
-    return Page(found, after)
+    lead = sought.lead(now)
+    rows = lead.after(after)
+    lowest = None if lead.is_all else _furthest(rows, lead.looked_at)
+    near = rows if lowest is None else rows.filter(*_down_to(lowest, is_by_fire_time=lead.is_by_fire_time))
+    found = list(sought.rest(near).select_related("job").only(*_SHORT, "job__key")[: limit + 1])
+    if len(found) > limit:
+        last = found[limit - 1]
+        return Page(found[:limit], Place(last.fire_time, last.pk))
+    return Page(found, lowest)
 
 
-_LONG = ("args", "kwargs", "result", "checkpoint", "progress")
+def _furthest(rows: ExecutionQuerySet, looked_at: int) -> Place | None:
+    """The last of so many rows; None: there are fewer."""
+    furthest = list(rows.values_list("fire_time", "pk")[looked_at - 1 : looked_at])
+    return Place._make(furthest[0]) if furthest else None
+
+
+_LONG = {"args", "kwargs", "result", "checkpoint", "progress"}
+_SHORT = [field.attname for field in Execution._meta.concrete_fields if field.attname not in _LONG]
 _INSTANT = timedelta(milliseconds=1)  # to which an id carries its fire time
 
 

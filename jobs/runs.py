@@ -193,7 +193,7 @@ def _row(job: Job, wanted: Wanted, moment: datetime, *, now: datetime) -> Execut
         row.kwargs = dict(wanted.kwargs)
     if wanted.priority is not None:
         row.priority = wanted.priority
-    if (wanted.args is None) != (wanted.kwargs is None):
+    if (wanted.args is None) != (wanted.kwargs is None) and (job.args if wanted.args is None else job.kwargs):
         payloads.check(row.args, row.kwargs, InvalidRun)  # with what it leaves as the job says
     return row
 

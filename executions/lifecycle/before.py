@@ -12,6 +12,7 @@ from django.db.models import F, Q
 
 from executions.identity import new_execution_id
 from executions.lifecycle.fires import with_partitions
+from executions.lifecycle.inserts import insert
 from executions.lifecycle.rows import change_free
 from executions.models import FROM_JOB, REASON_CHARACTERS, Execution, ExecutionQuerySet
 from executions.outcomes import Unplanned
@@ -39,10 +40,7 @@ def plan(executions: Sequence[Execution]) -> None:
     """Insert the rows of fires and asked-for runs. A fire that already has its row keeps that one."""
     if not executions:
         return
-    with_partitions(
-        lambda: Execution.objects.bulk_create(executions, ignore_conflicts=True),
-        (execution.fire_time for execution in executions),
-    )
+    with_partitions(lambda: insert(executions), (execution.fire_time for execution in executions))
 
 
 def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:
@@ -55,9 +53,10 @@ def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:
 def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime, due_by: datetime | None = None) -> int:
     """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed meanwhile stays as it is.
 
-    They were read as due by now, or by another moment. What is due later, or waits and did not then, was moved or held
-    back meanwhile: its message is void.
+    They were read as due by now; or by a later moment, and published ahead of their time: they count as available now.
+    What is due later still, or waits and did not then, was moved or held back meanwhile: its message is void.
     """
+    ahead = {} if due_by is None else {"available_at": now}
     as_read: defaultdict[bool, list[Execution | Outgoing]] = defaultdict(list)
     for execution in executions:
         as_read[execution.is_waiting].append(execution)
@@ -68,6 +67,7 @@ def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime, du
             state=State.QUEUED,
             queued_at=now,
             reason="",
+            **ahead,
         )
         for is_waiting, alike in as_read.items()
     )
