@@ -40,10 +40,25 @@ def measure_takeover(options: argparse.Namespace) -> dict[str, Any]:
     return takeover.measure(options.fires)
 
 
+def measure_api(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import api
+
+    if options.quick:
+        return api.measure(options.rows, jobs=8, runs=2, bulk=50, places=1)
+    return api.measure(options.rows)
+
+
+def api_in_words(figures: dict[str, Any]) -> str:
+    from benchmarks import api
+
+    return api.in_words(figures)
+
+
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m benchmarks")
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    shared.set_defaults(in_words=in_words)
     names = whole.add_subparsers(metavar="NAME", required=True)
 
     what = "how many next fires per second are found, beside croniter"
@@ -71,6 +86,12 @@ def parser() -> argparse.ArgumentParser:
     takeover = names.add_parser("takeover", parents=[shared], help=what, description=what)
     takeover.add_argument("--fires", type=positive, default=4000, help="how many are due at once (default 4000)")
     takeover.set_defaults(measure=measure_takeover)
+
+    what = "what the REST API takes to create, run, run in bulk and list, beside its budgets"
+    api = names.add_parser("api", parents=[shared], help=what, description=what)
+    api.add_argument("--rows", type=positive, default=5_000_000, help="executions in the table (default 5000000)")
+    api.add_argument("--quick", action="store_true", help="ask for little: whether it works, and no figures")
+    api.set_defaults(measure=measure_api, in_words=api_in_words)
     return whole
 
 
@@ -101,9 +122,12 @@ def main() -> None:
     if options.json:
         print(json.dumps(figures))
         return
+    print(options.in_words(figures))
+
+
+def in_words(figures: dict[str, Any]) -> str:
     width = max(map(len, figures))
-    for name, figure in figures.items():
-        print(f"{name:<{width}}  {figure}")
+    return "\n".join(f"{name:<{width}}  {figure}" for name, figure in figures.items())
 
 
 def end(number: int, _frame: FrameType | None) -> None:

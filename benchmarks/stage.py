@@ -30,6 +30,7 @@ from launcher.folders import ROOT
 from launcher.refusal import Refusal
 from launcher.service_record import Addresses
 from launcher.service_record import env_file as private_services
+from launcher.supervisor import Program
 from scheduler_project.env import Environment
 
 T = TypeVar("T")
@@ -90,9 +91,10 @@ class Process:
         return answer
 
     def kill(self) -> None:
-        """Without a goodbye: what it would still write is thrown away with its database."""
-        self.popen.kill()
-        self.popen.wait()
+        """Without a goodbye, with whatever it started: what they would still write is thrown away with its database."""
+        if self.popen.poll() is None:
+            os.killpg(self.popen.pid, signal.SIGKILL)  # they share its session
+            self.popen.wait()
 
 
 class Stage:
@@ -161,18 +163,22 @@ class Stage:
 
     def start(self, name: str, command: Sequence[str], **variables: str) -> Process:
         """Start a process that ends with this one, even if this one is killed."""
-        log = self.folder / f"{name}.log"
+        return self.start_program(Program(name, command, variables))
+
+    def start_program(self, program: Program) -> Process:
+        log = self.folder / f"{program.name}.log"
         with log.open("wb") as output:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "launcher.child", str(os.getpid()), *command],
+                [sys.executable, "-m", "launcher.child", str(os.getpid()), *program.command],
                 cwd=ROOT,
-                env={**self.environment, **variables},
+                env={**self.environment, **program.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for us: we end it
+                pass_fds=[one.fileno() for one in program.sockets],
             )
-        process = Process(name, popen, log)
+        process = Process(program.name, popen, log)
         self.at_end.callback(process.kill)
         return process
 

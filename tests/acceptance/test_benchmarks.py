@@ -45,6 +45,26 @@ def test_a_takeover_is_measured_from_the_kill() -> None:
     assert figures["takeover_s"] > 0
 
 
+def test_the_api_is_measured_beside_its_budgets() -> None:
+    figures = measured("api", "--quick", "--rows", "2000")
+    assert (figures["rows"], figures["redis"]) == (2000, True)
+    lines = {line["name"]: line for line in figures["lines"]}
+    budgets = {name: line["budget"] for name, line in lines.items() if line["budget"] is not None}
+    assert budgets == {
+        "create_job_p50": 30,
+        "run_now_to_start_p50": 60,
+        "bulk_run": 2,
+        "bulk_run_with_keys": 2,
+        "list_p95": 50,
+        "list_worst_p95": 50,
+    }
+    assert all(line["figure"] > 0 for line in lines.values())
+    assert all((lines[name]["figure"] <= budget) == lines[name]["is_met"] for name, budget in budgets.items())
+    assert figures["pages"]["all"]["items"] > 500
+    assert figures["pages"]["state RUNNING"]["items"] > 0
+    assert figures["pages"]["worker, unknown"]["items"] == 0
+
+
 def test_what_a_benchmark_made_is_gone_when_somebody_interrupts_it() -> None:
     with suppress(KeyboardInterrupt), on_stage(named_services()) as stage:
         sleeper = stage.start("sleeper", ["sleep", "60"])
