@@ -28,7 +28,7 @@ from executions.clock import database_now
 
 _SCHEME = "Bearer"
 _MINUTE = 60.0
-_DENIED_PER_MINUTE = 60  # from one address: whoever guesses is not worth a look into the database each time
+_DENIED_PER_MINUTE = 60  # from one address; whoever guesses is told so from then on
 _limit = RateLimit()
 
 
@@ -84,7 +84,6 @@ class RoleNeeded(BasePermission):
     def has_permission(self, request: Request, view: APIView) -> bool:
         needs: Mapping[str, Role] = view.needs  # type: ignore[attr-defined]
         method = "GET" if request.method == "HEAD" else request.method or ""
-        needed = needs.get(method, Role.ADMIN)
         caller = request.auth
         if not isinstance(caller, Caller):
             return False  # nobody; this becomes a 401
@@ -94,10 +93,11 @@ class RoleNeeded(BasePermission):
                 f"{caller.name} has no role here; an admin can add this user to one of the groups "
                 f"{', '.join(role.group for role in Role)}.",
             )
-        if not caller.role.includes(needed):
+        if method in needs and not caller.role.includes(needs[method]):
             raise Problem(
                 HTTPStatus.FORBIDDEN,
-                f"This needs the role {needed} and {caller.name} is {caller.role}; use a key or user with that role.",
+                f"This needs the role {needs[method]} and {caller.name} is {caller.role}; "
+                "use a key or user with that role.",
             )
         return True
 

@@ -33,7 +33,9 @@ class StrictJson(BaseParser):
 
 def parsed(raw: bytes) -> Any:
     try:
-        value = json.loads(raw.decode(), parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(
+            raw.decode("utf-8-sig"), parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_each_name_once
+        )
     except UnicodeDecodeError:
         _refuse("The body is not UTF-8.")
     except RecursionError:
@@ -42,7 +44,7 @@ def parsed(raw: bytes) -> Any:
         _refuse(f"The body is not JSON: {error}.")
     except ValueError as error:
         # Ours below; else a whole number with so many digits that Python does not read it.
-        why = error if isinstance(error, _NoNumber) else "a whole number has too many digits"
+        why = error if isinstance(error, _Unclear) else "a whole number has too many digits"
         _refuse(f"The body is not JSON that can be read: {why}.")
     _check_depth(raw, value)
     if b"\\u" in raw:
@@ -54,19 +56,28 @@ def _refuse(detail: str) -> NoReturn:
     raise Problem(HTTPStatus.BAD_REQUEST, detail)
 
 
-class _NoNumber(ValueError):
-    """Python reads it, and nobody else does."""
+class _Unclear(ValueError):
+    """Python reads it, and others do not, or otherwise."""
 
 
 def _no_number(name: str) -> NoReturn:
-    raise _NoNumber(f"{name} is no number of JSON")
+    raise _Unclear(f"{name} is no number of JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise _NoNumber(f"the number {text[:40]} is too large")
+        raise _Unclear(f"the number {text[:40]} is too large")
     return number
+
+
+def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        seen: set[str] = set()
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise _Unclear(f"the name {name[:40]!r} stands twice in one object")
+    return read
 
 
 def _check_depth(raw: bytes, value: Any) -> None:

@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from api.names import in_words_of_a_body, pointer_of
 from executions import events
 from executions.storable import in_a_line
-from jobs.refusals import JobIsOver, KeyTaken, NoSuchJob, Refused, StaleVersion, shown
+from jobs.refusals import InvalidRun, JobIsOver, KeyTaken, NoSuchJob, Refused, StaleVersion, shown
 
 MEDIA_TYPE = "application/problem+json"
 API_ROOT = "/api/"
@@ -138,13 +138,16 @@ def _of_refusal(error: Refused) -> Problem:
             return not_there(str(error))
         case KeyTaken() | JobIsOver():
             return Problem(HTTPStatus.CONFLICT, str(error))
+    if isinstance(error, InvalidRun) and error.field == "job":
+        return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))  # the address names it, and not the body
     place = place_of(error)
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, place.detail, places=[place])
 
 
 def place_of(error: Refused, *, below: str = "") -> Place:
     """Where in a body, or below a place in it, what was refused stands."""
-    return Place(in_words_of_a_body(str(error)), pointer=below + pointer_of(error.field))
+    pointer = f"/{error.field}" if isinstance(error, InvalidRun) else pointer_of(error.field)
+    return Place(in_words_of_a_body(str(error)), pointer=below + pointer)
 
 
 def _of_framework(error: exceptions.APIException, allowed: Sequence[str]) -> Problem:

@@ -17,7 +17,7 @@ from api.problems import MEDIA_TYPE
 
 Handler = Callable[..., Response]
 _ALWAYS = (400, 401, 403, 429, 503)
-_WITH_BODY = (413, 415, 422)
+_WITH_BODY = (411, 413, 415, 422)
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.STR,
@@ -38,6 +38,7 @@ _WHEN = {
     403: "The role of whoever asks does not allow this.",
     404: "There is no such thing.",
     409: "It cannot be done as things are now; the sentence says why.",
+    411: "The body came without its length, in chunks.",
     412: "The job was changed since it was read.",
     413: "The body is too large.",
     415: "The body is not JSON.",

@@ -18,8 +18,9 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
 from api.problems import Place, bad_body
-from jobs.refusals import shown
+from jobs.refusals import shown as shown_in_python
 
+MOST_ERRORS = 100  # of one object or list are told; who sends that many knows what is wrong
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)")
 _FIRST_YEAR, _LAST_YEAR = 1970, 9998  # within which every moment has an instant in UTC
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -30,13 +31,19 @@ def _refuse(detail: str) -> NoReturn:
     raise ValidationError([detail])
 
 
+def shown(value: object) -> str:
+    """A value as a refusal names it: as JSON says it, and short."""
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or isinstance(value, bool) else shown_in_python(value)
+
+
 # ── Kinds of values ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 _SAID = {
     "required": "This is missing.",
     "null": "This must not be null; leave it out.",
-    "blank": "This must not be empty.",
+    "blank": "This must not be empty; leave it out.",
     "max_length": "This must be up to {max_length} long.",
     "min_value": "This must be {min_value} or more.",
     "max_value": "This must be {max_value} or less.",
@@ -121,8 +128,22 @@ class ListOf(_OurWords, serializers.ListField):
     def to_internal_value(self, data: Any) -> list[Any]:
         if not isinstance(data, list):
             _refuse(f"This must be a list, not {shown(data)}.")
-        result: list[Any] = super().to_internal_value(data)
-        return result
+        if self.max_length is not None and len(data) > self.max_length:
+            _refuse(f"This must hold up to {self.max_length}, not {len(data)}.")  # before each of them is looked at
+        if not data and not self.allow_empty:
+            _refuse("This must not be empty; leave it out.")
+        read: list[Any] = []
+        errors: dict[str, Any] = {}
+        for place, value in enumerate(data):
+            try:
+                read.append(self.child.run_validation(value))
+            except ValidationError as error:
+                errors[str(place)] = error.detail
+                if len(errors) == MOST_ERRORS:
+                    break
+        if errors:
+            raise ValidationError(errors)
+        return read
 
 
 class Values(_OurWords, serializers.ListField):
@@ -172,11 +193,13 @@ class Body(serializers.Serializer[Any]):
             if field is None:
                 if name not in self.ignored:
                     errors[name] = [self._unknown(name)]
-                continue
-            try:
-                read[name] = field.run_validation(value)
-            except ValidationError as error:
-                errors[name] = error.detail
+            else:
+                try:
+                    read[name] = field.run_validation(value)
+                except ValidationError as error:
+                    errors[name] = error.detail
+            if len(errors) == MOST_ERRORS:
+                break
         for name, field in fields.items():
             if field.required and name not in data:
                 errors[name] = [f"{name} is missing."]
@@ -196,6 +219,10 @@ class Body(serializers.Serializer[Any]):
         return read
 
 
+class NoBody(Body):
+    """Nothing to say."""
+
+
 # ── Queries ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -204,13 +231,6 @@ class WholeInQuery(_OurWords, serializers.IntegerField):
         if not _WHOLE.fullmatch(data):
             _refuse(f"This must be a whole number, not {shown(data)}.")
         return int(data)
-
-
-class FlagInQuery(_OurWords, serializers.BooleanField):
-    def to_internal_value(self, data: Any) -> bool:
-        if data not in ("true", "false"):
-            _refuse(f"This must be true or false, not {shown(data)}.")
-        return bool(data == "true")
 
 
 @extend_schema_field(OpenApiTypes.STR)

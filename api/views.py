@@ -6,6 +6,7 @@ that is kept for an Idempotency-Key are stored together or not at all.
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 from django.db import transaction
@@ -18,6 +19,7 @@ from access.roles import Role
 from api import idempotency
 from api.callers import ByApiKey, BySession, Caller, RoleNeeded
 from api.parsing import AlwaysJson, StrictJson
+from api.problems import Problem
 
 THROUGH = "rest"
 Handler = Callable[..., Response]
@@ -30,6 +32,12 @@ class ApiView(APIView):
     content_negotiation_class = AlwaysJson
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
     needs: ClassVar[Mapping[str, Role]] = {"GET": Role.VIEWER}
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        # Django takes such a body for an empty one, which would mean "nothing said".
+        if request.headers.get("Transfer-Encoding") and not request.META.get("CONTENT_LENGTH"):
+            raise Problem(HTTPStatus.LENGTH_REQUIRED, "Send the body whole, with Content-Length, and not chunked.")
+        super().initial(request, *args, **kwargs)
 
     @property
     def caller(self) -> Caller:

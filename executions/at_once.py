@@ -23,6 +23,7 @@ from executions.storable import in_a_line
 HEAD_START = timedelta(seconds=1)  # over the beats
 MOST_AT_ONCE = 100  # more are left to the beats, which are made for it
 _PATIENCE_SECONDS = 1.0
+_AT_ONCE_SECONDS = 0.2  # a line that was cut says so within this; one that hangs does not
 _REST_SECONDS = 15.0
 
 
@@ -54,9 +55,10 @@ class _Line:
         rows = Execution.objects.with_ids(ids).due(due_by).by_urgency().to_publish()
         if not rows:
             return 0
+        began = time.monotonic()
         report = publisher.publish(rows)
-        if report.error and was_open:
-            report = publisher.publish(rows)  # a line that was not used for long may have been cut
+        if report.error and was_open and time.monotonic() - began < _AT_ONCE_SECONDS:
+            report = publisher.publish(rows)  # a line that was not used for long had been cut
         if report.error:
             self._rests_until = time.monotonic() + _REST_SECONDS
             events.warn("the broker is away: what was asked for is left to the beats", error=report.error)

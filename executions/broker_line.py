@@ -29,7 +29,9 @@ _MESSAGES_PER_WRITE = 100
 
 
 class BrokerLine:
-    def __init__(self) -> None:
+    def __init__(self, *, patience_seconds: float | None = None) -> None:
+        """With how long it waits for one answer, and to be connected; as the settings say, if it is not told."""
+        self._patience_seconds = patience_seconds
         self._connection: Connection | None = None
         self._channel: Any = None
         self._declared: set[str] = set()
@@ -42,17 +44,19 @@ class BrokerLine:
     def open(self) -> None:
         if self._connection is not None:
             return
-        self._connection = current_app.connection_for_write(connect_timeout=CONNECT_SECONDS)
+        patience = self._patience_seconds or settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS
+        connect_seconds = min(CONNECT_SECONDS, max(1, int(patience)))
+        self._connection = current_app.connection_for_write(connect_timeout=connect_seconds)
         if self._speaks_amqp():
             # Waiting for one confirm per message would cost a round trip each, so Celery's own option is off here.
             self._connection.transport_options = {
                 "confirm_publish": False,
-                "read_timeout": settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS,
-                "write_timeout": settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS,
+                "read_timeout": patience,
+                "write_timeout": patience,
                 "on_blocked": _give_up,
             }
         # Patience is the caller's business: it has the rows, and comes again.
-        self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=CONNECT_SECONDS)
+        self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0, timeout=connect_seconds)
         self._channel = self._connection.channel()
         self._prepare_channel()
         self._declare_dead_letters()

@@ -33,7 +33,7 @@ class Publisher:
     def __init__(self, *, patience_seconds: float | None = None) -> None:
         """With how long it waits for confirms; as the settings say, if it is not told."""
         self._patience_seconds = patience_seconds
-        self._line = BrokerLine()
+        self._line = BrokerLine(patience_seconds=patience_seconds)
         self._is_in_doubt = False
         self._doubtful_queues: set[str] = set()
         self._unsettled: list[Sent] = []

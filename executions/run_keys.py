@@ -50,6 +50,14 @@ def holder(job_id: int, key: str) -> uuid.UUID | None:
     return row.execution_id if row is not None and _open_among([row.execution_id]) else None
 
 
+def found(job_id: int, key: str) -> uuid.UUID | None:
+    """The same for whoever only looks."""
+    if not key.isprintable():
+        return None
+    ids = RunKey.objects.filter(job_id=job_id, key=key).values_list("execution_id", flat=True)
+    return next(iter(_open_among(list(ids))), None)
+
+
 def forget_ended(now: datetime, *, limit: int = 1000) -> int:
     """Remove keys whose run is over. Looks at those that could be, a batch at a time, and later again at the rest."""
     with transaction.atomic():

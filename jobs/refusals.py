@@ -31,7 +31,9 @@ class InvalidDefinition(Refused):
 
 
 class InvalidRun(Refused):
-    """The asked-for run cannot be."""
+    """The asked-for run cannot be. `place` is which one it is, where many are asked for."""
+
+    place: int | None = None
 
 
 class KeyTaken(InvalidDefinition):

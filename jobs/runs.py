@@ -98,11 +98,10 @@ def _ask(job: Job | str, wanted: list[Wanted], *, head_start: timedelta, now: da
     if len(wanted) > MOST_AT_ONCE:
         raise InvalidRun("runs", f"One call takes up to {MOST_AT_ONCE} runs, not {len(wanted)}; send them in parts.")
     now = now or database_now()
-    moments = [_checked(each, now=now) for each in wanted]
     job = find(job)
     if job.state not in OPEN_STATES:
         raise JobIsOver("job", job.key, f"{job.state} and runs no more")
-    rows = [_row(job, each, moment, now=now) for each, moment in zip(wanted, moments, strict=True)]
+    rows = _rows(job, wanted, now=now)
     for row in rows:
         if row.trigger == Trigger.MANUAL:
             row.available_at += head_start
@@ -181,6 +180,17 @@ def replay(
     payloads.check(() if args is None else args, {} if kwargs is None else kwargs, InvalidRun)
     replays = replays_of(ids, args=args, kwargs=kwargs, note=note, now=now or database_now())
     return [execution.pk for execution in replays]
+
+
+def _rows(job: Job, wanted: Sequence[Wanted], *, now: datetime) -> list[Execution]:
+    rows: list[Execution] = []
+    try:
+        for each in wanted:
+            rows.append(_row(job, each, _checked(each, now=now), now=now))
+    except InvalidRun as refused:
+        refused.place = len(rows)
+        raise
+    return rows
 
 
 def _row(job: Job, wanted: Wanted, moment: datetime, *, now: datetime) -> Execution:

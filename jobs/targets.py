@@ -7,6 +7,7 @@ executions would wait for a worker that never comes; a caller who knows that the
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
+from threading import Lock
 
 from celery import current_app
 from django.conf import settings
@@ -35,9 +36,17 @@ def known_tasks() -> frozenset[str]:
     return frozenset(name for name in current_app.tasks if not name.startswith(_CELERYS_OWN))
 
 
-@cache
+_loading = Lock()
+
+
 def _load_tasks() -> None:
-    """Celery imports the apps' tasks modules only when a worker asks for them."""
+    """Celery imports the apps' tasks modules only when a worker asks for them. Who comes meanwhile waits for all."""
+    with _loading:
+        _load_tasks_once()
+
+
+@cache
+def _load_tasks_once() -> None:
     current_app.loader.import_default_modules()
 
 

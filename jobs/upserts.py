@@ -146,11 +146,3 @@ def _changed(job: Job, said: Said, *, by: str, through: str, now: datetime) -> P
         **fields,
     )
     return Put(after, Became.UNCHANGED if after.version == job.version else Became.CHANGED)
-
-
-def put_one(said: Said, *, by: str = "", through: str = "python", now: datetime | None = None) -> Put:
-    """The same for one; what is refused is told as it is."""
-    try:
-        return put([said], by=by, through=through, now=now)[0]
-    except RefusedItems as refused:
-        raise refused.refusals[0] from None

@@ -40,7 +40,7 @@ class Inhabitants:
 def inhabit(now: datetime, *, each: int = 3) -> Inhabitants:
     """Fill a fresh database, with so many executions in each state: who cancels one leaves another."""
     patience = RetryPolicy(give_up_on=("KeyError",), initial_seconds=3600, cap_seconds=3600)
-    jobs = [upserts.put_one(bodies.said(body, now=now), now=now).job for body in (RECURRING, ONE_OFF)]
+    jobs = [put.job for put in upserts.put([bodies.said(body, now=now) for body in (RECURRING, ONE_OFF)], now=now)]
     plain = a_job(now=now, key="plain", tags=["a"], owner="me", kwargs={"n": 1}, retry=patience)
     plain = definitions.change(plain, version=1, priority=7, now=now)
     minutely = a_job(now=now, key="billing/minutely", schedule=every_minute(now), max_fires=9)

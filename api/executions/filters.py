@@ -33,12 +33,14 @@ class ExecutionQuery(PageQuery):
 
 
 class FilterBody(Body):
-    job = Text(required=False, help_text=_HELP["job"])
-    state = ListOf(child=OneOf(choices=[str(state) for state in State]), required=False)
-    trigger = ListOf(child=OneOf(choices=[str(trigger) for trigger in Trigger]), required=False)
-    queue = Text(required=False, help_text=_HELP["queue"])
-    worker = Text(required=False, help_text=_HELP["worker"])
-    fingerprint = Text(required=False, help_text=_HELP["fingerprint"])
+    """A condition that is empty is refused: it would match everything."""
+
+    job = Text(required=False, allow_blank=False, help_text=_HELP["job"])
+    state = ListOf(child=OneOf(choices=[str(state) for state in State]), required=False, allow_empty=False)
+    trigger = ListOf(child=OneOf(choices=[str(trigger) for trigger in Trigger]), required=False, allow_empty=False)
+    queue = Text(required=False, allow_blank=False, help_text=_HELP["queue"])
+    worker = Text(required=False, allow_blank=False, help_text=_HELP["worker"])
+    fingerprint = Text(required=False, allow_blank=False, help_text=_HELP["fingerprint"])
     since = Moment(required=False, help_text=_HELP["since"])
     until = Moment(required=False, help_text=_HELP["until"])
     created_before = Moment(required=False, help_text="Stored before this: what comes meanwhile is left alone.")

@@ -15,11 +15,10 @@ from access.roles import Role
 from api import pages
 from api.executions.answers import ExecutionPage, FullExecutionAnswer, in_full, in_list
 from api.executions.filters import ExecutionQuery, sought
-from api.jobs.pauses import NoBody
 from api.pages import limit_of
 from api.problems import Problem, not_there
 from api.schema import creating, documented
-from api.shapes import Body, Named, Text, Values
+from api.shapes import Body, Named, NoBody, Text, Values
 from api.views import ApiView, changes, creates
 from executions.clock import database_now
 from executions.finding import Place, newest_first

@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from access.roles import Role
-from api.jobs.named import job_named
-from api.jobs.views import BY_NAME, TAG, subject_of
+from api.jobs.named import job_named, subject_of
+from api.jobs.views import BY_NAME, TAG
 from api.schema import creating
 from api.shapes import Body, Flag, Moment, Whole
 from api.views import ApiView, creates

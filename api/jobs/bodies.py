@@ -15,6 +15,7 @@ from executions.states import Overlap
 from jobs.misfires import Misfire
 from jobs.models import Job, Kind, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
+from jobs.targets import known_tasks
 from jobs.upserts import Said
 
 _KINDS = ("cron", "every", "once")
@@ -36,7 +37,7 @@ class TargetBody(Body):
 
 class OnceBody(Body):
     at = Moment(**_optional("The moment, with an offset."))
-    delay = Whole(**_optional("In so many seconds from now.", min_value=0))
+    delay = Whole(**_optional("In so many seconds from now.", min_value=1))
 
 
 class MisfireBody(Body):
@@ -55,7 +56,9 @@ class ScheduleBody(Body):
     once = OnceBody(required=False)
     start = Moment(**_optional("No fire before this.", allow_null=True))
     end = Moment(**_optional("No fire after this.", allow_null=True))
-    max_fires = Whole(**_optional("How often it fires in all.", min_value=1, allow_null=True))
+    max_fires = Whole(
+        **_optional("How often it fires; counted anew when the schedule changes.", min_value=1, allow_null=True)
+    )
     jitter = Whole(**_optional("A fire comes up to so many seconds later.", min_value=0))
     misfire = MisfireBody(required=False)
 
@@ -194,7 +197,7 @@ def written(job: Job, schedule: Schedule | None) -> dict[str, Any]:
     policy = RetryPolicy.stored(job.retry)
     return {
         "key": job.key,
-        "target": {"task": job.task},
+        "target": {"task": job.task, **({} if job.task in known_tasks() else {"lives_elsewhere": True})},
         "args": job.args,
         "kwargs": job.kwargs,
         "schedule": None if schedule is None else schedule_written(schedule),

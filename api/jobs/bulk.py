@@ -14,15 +14,16 @@ from access.roles import Role
 from api.jobs import bodies
 from api.jobs.bodies import JobBody
 from api.jobs.examples import ONE_OFF, RECURRING
-from api.jobs.views import TAG, subject_of
+from api.jobs.named import anchor_of, check_state, subject_of
+from api.jobs.views import TAG
 from api.problems import Place, Problem, place_of
 from api.schema import creating
 from api.shapes import Body, ListOf
 from api.views import THROUGH, ApiView, creates
 from executions.clock import database_now
 from jobs import upserts
-from jobs.models import Job, JobVersion, Kind
-from jobs.refusals import Refused
+from jobs.models import Job, JobQuerySet, JobState, JobVersion
+from jobs.refusals import Refused, StaleVersion
 from jobs.upserts import MOST_AT_ONCE, Became, Put, RefusedItems, Said
 
 
@@ -57,7 +58,9 @@ class BulkJobsView(ApiView):
     @creates
     def post(self, request: Request) -> Response:
         now = database_now()
-        wanted = _said(BulkBody.read(request)["jobs"], now=now)
+        read = BulkBody.read(request)["jobs"]
+        sent: Any = request.data
+        wanted = _said(read, sent["jobs"], now=now)
         try:
             done = upserts.put(wanted, now=now, **self.signature)
         except RefusedItems as refused:
@@ -77,8 +80,7 @@ class BulkJobsView(ApiView):
                 audit.Deed(
                     action="job.create" if put.became is Became.CREATED else "job.change",
                     subject=subject_of(put.job),
-                    before=None if put.became is Became.CREATED else kept.get((put.job.pk, put.job.version - 1)),
-                    after=kept.get((put.job.pk, put.job.version)),
+                    **dict(zip(("before", "after"), _before_and_after(put, kept), strict=True)),
                 )
                 for put in changed
             ),
@@ -88,22 +90,32 @@ class BulkJobsView(ApiView):
         )
 
 
+def _before_and_after(put: Put, kept: Mapping[tuple[int, int], Any]) -> tuple[Any, Any]:
+    after = kept[put.job.pk, put.job.version]
+    before = None if put.became is Became.CREATED else kept.get((put.job.pk, put.job.version - 1))
+    return (None, after) if before is None else audit.changes(before, after)
+
+
 def _kept(jobs: Sequence[Job]) -> dict[tuple[int, int], Any]:
     """The definitions of their last two versions, from their history."""
     newest = {job.pk: job.version for job in jobs}
-    versions = JobVersion.objects.filter(job__in=newest, version__gte=min(newest.values(), default=1) - 1)
+    numbers = {number - back for number in newest.values() for back in (0, 1)}
+    versions = JobVersion.objects.filter(job__in=newest, version__in=numbers)
     rows = versions.values_list("job_id", "version", "definition")
     return {(pk, number): definition for pk, number, definition in rows if number >= newest[pk] - 1}
 
 
-def _said(items: Sequence[dict[str, Any]], *, now: datetime) -> list[Said]:
-    anchors = _anchors([item["key"] for item in items])
+def _said(items: Sequence[dict[str, Any]], sent: Sequence[Any], *, now: datetime) -> list[Said]:
+    there = {job.key: job for job in _there([item["key"] for item in items])}
     said: list[Said] = []
     refusals: dict[int, Refused] = {}
     places: list[Place] = []
     for place, item in enumerate(items):
         try:
-            said.append(bodies.said(item, now=now, anchor=anchors.get(item["key"])))
+            job = there.get(item["key"])
+            _check_echo(sent[place], job)
+            schedule = getattr(job, "schedule", None)
+            said.append(bodies.said(item, now=now, anchor=anchor_of(schedule)))
         except Refused as refused:
             refusals[place] = refused
         except Problem as problem:
@@ -113,10 +125,16 @@ def _said(items: Sequence[dict[str, Any]], *, now: datetime) -> list[Said]:
     return said
 
 
-def _anchors(keys: Sequence[str]) -> dict[str, datetime | None]:
-    """Of the intervals that are stored: one that is said without an anchor keeps its own."""
-    jobs = Job.objects.open().filter(key__in=keys, schedule__kind=Kind.EVERY)
-    return dict(jobs.values_list("key", "schedule__anchor_at"))
+def _there(keys: Sequence[str]) -> JobQuerySet:
+    """Those of these keys that are stored: an interval without an anchor keeps the one it has."""
+    return Job.objects.open().filter(key__in=keys).select_related("schedule")
+
+
+def _check_echo(sent: Mapping[str, Any], job: Job | None) -> None:
+    """What only answers have, in a body that was read and is sent back: it must still be so."""
+    check_state(sent, JobState.ACTIVE if job is None else job.state)
+    if job is not None and sent.get("version", job.version) != job.version:
+        raise StaleVersion(key=job.key, read=sent["version"], current=job.version)
 
 
 def _problem(refusals: Mapping[int, Refused], more: Sequence[Place] = ()) -> Problem:

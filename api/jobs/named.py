@@ -1,12 +1,17 @@
-"""The job that an address names: by its id, or by its key."""
+"""The job that an address names: by its id, or by its key; and what views ask of it."""
 
 import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
 from rest_framework.request import Request
 
-from api.problems import bad_header, not_there
+from api.problems import Place, bad_body, bad_header, not_there, refuse
+from api.shapes import shown
 from jobs.finding import find
-from jobs.models import Job
+from jobs.models import Job, Kind, Schedule
+from jobs.specification import stored_definition
 
 _ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 _VERSION = re.compile(r'(?:W/)?"([0-9]{1,9})"', re.ASCII)  # a proxy that compresses makes an ETag a weak one
@@ -23,11 +28,53 @@ def job_named(name: str) -> Job:
 
 
 def version_wanted(request: Request) -> int | None:
-    """The version that If-Match names; None: whichever it is."""
+    """The version that If-Match names, or else the body that was read before and is sent back; None: whichever."""
     given = request.headers.get("If-Match")
-    if given is None or given.strip() == "*":
+    if given is None:
+        return _version_in_body(request.data)
+    if given.strip() == "*":
         return None
     found = _VERSION.fullmatch(given.strip())
     if found is None:
         raise bad_header("If-Match", 'If-Match must be the ETag of the job as it was read, such as "3".')
     return int(found[1])
+
+
+def _version_in_body(said: Any) -> int | None:
+    version = said.get("version") if isinstance(said, Mapping) else None
+    if version is not None and type(version) is not int:
+        raise bad_body([Place(f"This must be a whole number, not {shown(version)}.", pointer="/version")])
+    return version
+
+
+def check_state(said: Any, state: str, *, below: str = "") -> None:
+    """A state that a body names is not set by it, and not passed over in silence either."""
+    given = said.get("state", state) if isinstance(said, Mapping) else state
+    if given != state:
+        refuse(
+            f"{below}state",
+            f"The job is {state}, and a definition does not change that: leave state out; pause, resume and DELETE do.",
+        )
+
+
+def held(job: Job) -> Job:
+    """As it is now, and nobody changes it until the transaction ends."""
+    return Job.objects.select_for_update().get(pk=job.pk)
+
+
+def schedule_of(job: Job) -> Schedule | None:
+    return Schedule.objects.select_related("job").filter(job_id=job.pk).first()
+
+
+def anchor_of(schedule: Schedule | None) -> datetime | None:
+    return schedule.anchor_at if schedule is not None and schedule.kind == Kind.EVERY else None
+
+
+def subject_of(job: Job) -> str:
+    return f"job:{job.key}"
+
+
+def as_stored(job: Job) -> dict[str, Any]:
+    """For the audit trail."""
+    pause = {"reason": job.paused_reason, "until": job.paused_until} if job.paused_reason or job.paused_until else None
+    return {**stored_definition(job, schedule_of(job)), "state": job.state, "pause": pause}

@@ -8,10 +8,10 @@ from rest_framework.response import Response
 from access.audit import changes as what_changed
 from access.roles import Role
 from api.jobs.answers import JobAnswer, job_answer
-from api.jobs.named import job_named, version_wanted
-from api.jobs.views import BY_NAME, TAG, as_stored, held, subject_of
+from api.jobs.named import as_stored, held, job_named, subject_of, version_wanted
+from api.jobs.views import BY_NAME, TAG
 from api.schema import IF_MATCH, documented
-from api.shapes import Body, Moment, Text
+from api.shapes import Body, Moment, NoBody, Text
 from api.views import ApiView, changes
 from jobs import definitions
 from jobs.models import Job
@@ -20,10 +20,6 @@ from jobs.models import Job
 class PauseBody(Body):
     reason = Text(required=False, max_length=200, help_text="Why: whoever asks later will see it.")
     until = Moment(required=False, allow_null=True, help_text="It resumes by itself then.")
-
-
-class NoBody(Body):
-    """Nothing to say."""
 
 
 class _PauseView(ApiView):

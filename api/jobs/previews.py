@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from access.roles import Role
 from api.jobs import bodies, warnings
 from api.jobs.bodies import ScheduleBody
-from api.jobs.named import job_named
-from api.jobs.views import BY_NAME, TAG, schedule_of
+from api.jobs.named import job_named, schedule_of
+from api.jobs.views import BY_NAME, TAG
 from api.problems import refuse
 from api.schema import documented
 from api.shapes import Body, Moment, Query, Text, Whole, WholeInQuery

@@ -10,9 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from access.roles import Role
-from api.jobs.named import job_named
-from api.jobs.views import BY_NAME, subject_of
-from api.problems import Problem, not_there
+from api.jobs.named import job_named, subject_of
+from api.jobs.views import BY_NAME
+from api.problems import Problem, not_there, place_of
 from api.schema import creating, documented, in_path
 from api.shapes import Body, ListOf, Moment, Named, Query, Text, Values, Whole
 from api.views import ApiView, changes, creates
@@ -20,6 +20,7 @@ from executions import run_keys
 from executions.models import MAX_PRIORITY, Execution
 from jobs import runs
 from jobs.models import Job
+from jobs.refusals import InvalidRun
 from jobs.runs import MOST_AT_ONCE, Asked, ByKey, Wanted
 
 TAG = "Runs"
@@ -109,7 +110,13 @@ class BulkRunsView(ApiView):
     @creates
     def post(self, request: Request, job: str) -> Response:
         found = job_named(job)
-        asked = runs.run_at_once(found, [wanted(body) for body in BulkRunBody.read(request)["runs"]])
+        try:
+            asked = runs.run_at_once(found, [wanted(body) for body in BulkRunBody.read(request)["runs"]])
+        except InvalidRun as refused:
+            if refused.place is None:
+                raise
+            place = place_of(refused, below=f"/runs/{refused.place}")
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(place), places=[place]) from None
         self.record("job.run", subject_of(found), after=_in_brief(asked))
         return Response({"runs": [_answer(each) for each in asked]}, status=HTTPStatus.CREATED)
 
@@ -125,10 +132,9 @@ class RunByKeyView(ApiView):
         also=[404],
         parameters=[BY_NAME, BY_RUN_KEY],
     )
-    @changes
     def get(self, _request: Request, job: str, run_key: str) -> Response:
         found = job_named(job)
-        execution_id = run_keys.holder(found.pk, run_key)
+        execution_id = run_keys.found(found.pk, run_key)
         row = None if execution_id is None else Execution.objects.with_id(execution_id).first()
         if row is None:
             raise not_there(_unknown(found, run_key))

@@ -1,7 +1,6 @@
 """Jobs: list, create, read, replace, patch, archive; by id, and by key for those who keep definitions elsewhere."""
 
 import json
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -17,17 +16,16 @@ from api.jobs.answers import JobAnswer, JobPage, answered, job_answer
 from api.jobs.bodies import DefinitionBody, JobBody, PatchBody
 from api.jobs.examples import AT_ANOTHER_TIME, DEFINITION, ONE_OFF, RECURRING
 from api.jobs.listing import JobQuery
-from api.jobs.named import job_named, version_wanted
+from api.jobs.named import anchor_of, as_stored, check_state, held, job_named, schedule_of, subject_of, version_wanted
 from api.problems import Problem, refuse
 from api.schema import IF_MATCH, creating, documented, in_path
 from api.shapes import Query, Text, is_text
 from api.views import ApiView, changes, creates
 from executions.clock import database_now
-from jobs import definitions, new_jobs, upserts
+from jobs import definitions, new_jobs
 from jobs.finding import find
-from jobs.models import Job, Kind, Schedule
-from jobs.specification import stored_definition
-from jobs.upserts import Became
+from jobs.models import Job, JobState
+from jobs.refusals import KeyTaken
 
 TAG = "Jobs"
 BY_KEY = in_path("key", "The key of the job.", example=RECURRING["key"])
@@ -60,17 +58,7 @@ class JobsView(ApiView):
     )
     @creates
     def post(self, request: Request) -> Response:
-        now = database_now()
-        said = bodies.said(JobBody.read(request), now=now)
-        job = definitions.create(
-            key=said.key,
-            task=said.task,
-            task_lives_elsewhere=said.task_lives_elsewhere,
-            now=now,
-            **self.signature,
-            **said.fields,
-        )
-        self.record("job.create", subject_of(job), after=as_stored(job))
+        job = created(self, request, JobBody.read(request))
         return job_answer(job, status=HTTPStatus.CREATED, headers={"Location": f"{request.path}/{job.pk}"})
 
 
@@ -95,7 +83,7 @@ class JobView(ApiView):
     @changes
     def put(self, request: Request, job: str) -> Response:
         body = PutBody.read(request)
-        return self._replace(held(job_named(job)), body, version_wanted(request))
+        return self._replace(request, held(job_named(job)), body)
 
     @documented(
         "jobs_change",
@@ -131,7 +119,7 @@ class JobView(ApiView):
         patch: Any = request.data
         before = json.loads(json.dumps(bodies.written(job, schedule_of(job)), cls=JSONEncoder))
         body = JobBody().run_validation(bodies.merged(before, patch))
-        return self._replace(job, body, version_wanted(request))
+        return self._replace(request, job, body)
 
     def _archive(self, request: Request, job: Job) -> Response:
         reason = ArchiveQuery.read(request).get("reason", "")
@@ -140,7 +128,9 @@ class JobView(ApiView):
         self._record_change("job.archive", archived, before, note=reason)
         return job_answer(archived)
 
-    def _replace(self, job: Job, body: dict[str, Any], version: int | None) -> Response:
+    def _replace(self, request: Request, job: Job, body: dict[str, Any]) -> Response:
+        version = version_wanted(request)
+        check_state(request.data, job.state)
         now = database_now()
         said = bodies.said({"key": job.key, **body}, now=now, anchor=anchor_of(schedule_of(job)))
         before = as_stored(job)
@@ -162,6 +152,23 @@ class JobView(ApiView):
     def _record_change(self, action: str, job: Job, before: dict[str, Any], *, note: str = "") -> None:
         old, new = what_changed(before, as_stored(job))
         self.record(action, subject_of(job), before=old, after=new, note=note)
+
+
+def created(view: ApiView, request: Request, body: dict[str, Any]) -> Job:
+    """A new job, told in the audit trail."""
+    check_state(request.data, JobState.ACTIVE)
+    now = database_now()
+    said = bodies.said(body, now=now)
+    job = definitions.create(
+        key=said.key,
+        task=said.task,
+        task_lives_elsewhere=said.task_lives_elsewhere,
+        now=now,
+        **view.signature,
+        **said.fields,
+    )
+    view.record("job.create", subject_of(job), after=as_stored(job))
+    return job
 
 
 class JobByKeyView(JobView):
@@ -192,18 +199,19 @@ class JobByKeyView(JobView):
             refuse("key", f"The address names the job {key!r}; leave the key out of the body, or say the same.")
         # Not every database can be asked for a NUL; below, such a key is refused with its sentence.
         there = Job.objects.open().filter(key=key).first() if is_text(key) else None
-        if there is not None:
-            if request.headers.get("If-None-Match", "").strip() == "*":
-                raise Problem(HTTPStatus.PRECONDITION_FAILED, f"There is a job {key!r} already, and it was to be new.")
-            return self._replace(held(there), body, version_wanted(request))
-        version_wanted(request)  # one that cannot be read is told as such
-        if "If-Match" in request.headers:
-            raise Problem(HTTPStatus.PRECONDITION_FAILED, f"There is no job {key!r}; leave If-Match out to create it.")
-        now = database_now()
-        said = bodies.said(body, now=now)
-        done = upserts.put_one(said, now=now, **self.signature)
-        self.record(f"job.{_VERBS[done.became]}", subject_of(done.job), after=as_stored(done.job))
-        return job_answer(done.job, status=HTTPStatus.CREATED if done.became is Became.CREATED else HTTPStatus.OK)
+        if there is None:
+            if "If-Match" in request.headers:
+                version_wanted(request)  # one that cannot be read is told as such
+                raise Problem(
+                    HTTPStatus.PRECONDITION_FAILED, f"There is no job {key!r}; leave If-Match out to create it."
+                )
+            try:
+                return job_answer(created(self, request, body), status=HTTPStatus.CREATED)
+            except KeyTaken:
+                there = find(key)  # somebody else was faster by a moment
+        if request.headers.get("If-None-Match", "").strip() == "*":
+            raise Problem(HTTPStatus.PRECONDITION_FAILED, f"There is a job {key!r} already, and it was to be new.")
+        return self._replace(request, held(there), body)
 
     @documented(
         "jobs_change_by_key",
@@ -231,29 +239,3 @@ class JobByKeyView(JobView):
     @changes
     def delete(self, request: Request, key: str) -> Response:
         return self._archive(request, held(find(key)))
-
-
-_VERBS = {Became.CREATED: "create", Became.CHANGED: "change", Became.UNCHANGED: "change"}
-
-
-def held(job: Job) -> Job:
-    """As it is now, and nobody changes it until the transaction ends."""
-    return Job.objects.select_for_update().get(pk=job.pk)
-
-
-def schedule_of(job: Job) -> Schedule | None:
-    return Schedule.objects.select_related("job").filter(job_id=job.pk).first()
-
-
-def anchor_of(schedule: Schedule | None) -> datetime | None:
-    return schedule.anchor_at if schedule is not None and schedule.kind == Kind.EVERY else None
-
-
-def subject_of(job: Job) -> str:
-    return f"job:{job.key}"
-
-
-def as_stored(job: Job) -> dict[str, Any]:
-    """For the audit trail."""
-    pause = {"reason": job.paused_reason, "until": job.paused_until} if job.paused_reason or job.paused_until else None
-    return {**stored_definition(job, schedule_of(job)), "state": job.state, "pause": pause}

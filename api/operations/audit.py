@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from access.models import AuditEntry
 from access.roles import Role
 from api import pages
-from api.operations.queues import TAG
+from api.operations.workers import TAG
 from api.pages import PageQuery, limit_of
 from api.schema import documented
 from api.shapes import Moment

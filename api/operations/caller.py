@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from access.roles import Role
-from api.operations.queues import TAG
+from api.operations.workers import TAG
 from api.schema import documented
 from api.views import ApiView
 

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from access.roles import Role
-from api.operations.workers import alive_workers
+from api.operations.workers import TAG, alive_workers
 from api.schema import documented
 from api.views import ApiView
 from executions import backlog, depths, queues
@@ -18,7 +18,6 @@ from executions.clock import database_now
 from jobs.models import Job
 from workers.models import Worker
 
-TAG = "Operations"
 _MOST_QUEUES = 200
 
 

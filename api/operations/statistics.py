@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from access.roles import Role
 from api.jobs.named import job_named
-from api.operations.queues import TAG
+from api.operations.workers import TAG
 from api.problems import bad_parameter
 from api.schema import documented
 from api.shapes import Moment, Query

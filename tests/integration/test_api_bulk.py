@@ -97,5 +97,5 @@ def test_a_job_whose_task_lives_elsewhere_may_be_said_again_without_a_word_about
 
 def test_from_python_what_is_left_out_is_as_by_default(noon: Any) -> None:
     a_job(now=noon, key="a", priority=9, owner="me")
-    put = upserts.put_one(upserts.Said("a", "onbeat.echo"), now=noon)
+    put = upserts.put([upserts.Said("a", "onbeat.echo")], now=noon)[0]
     assert (put.became, put.job.priority, put.job.owner) == (upserts.Became.CHANGED, 5, "")

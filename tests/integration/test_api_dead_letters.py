@@ -69,6 +69,24 @@ def test_they_are_run_again_at_a_pace_over_several_calls(
     assert AuditEntry.objects.filter(action="dead_letter.replay").count() == 2
 
 
+def test_what_gives_up_after_the_first_call_is_left_alone(
+    api: Caller, dead: list[Execution], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a sweep whose replays fail would never end."""
+    monkeypatch.setattr(dead_letters, "_BATCH", 2)
+    following = api.post("/dead-letters/replay", {"filter": {"job": "bill"}, "per_second": 1000}).body["next"]
+    calls = 0
+    while following is not None:
+        calls += 1
+        assert calls < 5
+        following = api.post("/dead-letters/replay", following).body["next"]
+        for row in Execution.objects.filter(trigger=Trigger.REPLAY, state=State.SCHEDULED):
+            now = database_now()
+            lifecycle.fail(claimed(row, now=now), error="ValueError: no", now=now)
+    assert Execution.objects.filter(trigger=Trigger.REPLAY).count() == 4
+    assert api.get("/dead-letters/groups?job=bill").body["groups"][0]["count"] == 4
+
+
 def test_they_are_discarded_with_a_note_and_stay_dead(api: Caller, dead: list[Execution]) -> None:
     ids = [str(row.pk) for row in dead[:2]]
     assert api.post("/dead-letters/discard", {"filter": {"ids": ids}}).pointers == ["/note"]

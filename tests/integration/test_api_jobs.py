@@ -8,7 +8,6 @@ import pytest
 from access.models import AuditEntry
 from api.jobs.examples import ONE_OFF, RECURRING
 from executions.clock import database_now
-from executions.states import Trigger
 from jobs import definitions
 from jobs.models import Job, JobVersion, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
@@ -253,6 +252,45 @@ def test_an_edit_of_a_version_that_is_no_more_is_refused(api: Caller) -> None:
     assert api.patch("/jobs/daily-invoice-gen", {"owner": "e"}, If_Match="4").pointers == ["If-Match"]
 
 
+def test_a_body_that_is_sent_back_is_refused_if_the_job_was_changed_meanwhile(api: Caller) -> None:
+    read = api.post("/jobs", RECURRING).body
+    api.patch("/jobs/daily-invoice-gen", {"owner": "somebody else"})
+    calls = [
+        api.put("/jobs/daily-invoice-gen", {**read, "priority": 9}),
+        api.patch("/jobs/daily-invoice-gen", {"version": 1, "priority": 9}),
+        api.put("/jobs/by-key/daily-invoice-gen", {**read, "priority": 9}),
+    ]
+    assert [answer.status for answer in calls] == [412] * 3
+    bulk = api.post("/bulk/jobs", {"jobs": [{**read, "priority": 9}]})
+    assert (bulk.status, bulk.pointers) == (422, ["/jobs/0/version"])
+    assert api.patch("/jobs/daily-invoice-gen", {"version": "2"}).pointers == ["/version"]
+    assert Job.objects.get().owner == "somebody else"
+    assert api.put("/jobs/daily-invoice-gen", {**read, "priority": 9}, If_Match="*").status == 200
+
+
+def test_a_state_that_a_body_names_is_neither_set_nor_passed_over(api: Caller) -> None:
+    paused = api.post("/jobs", {**RECURRING, "state": "PAUSED"})
+    assert (paused.status, paused.pointers) == (422, ["/state"])
+    assert "leave state out; pause, resume and DELETE do" in paused.body["detail"]
+    api.post("/jobs", {**RECURRING, "state": "ACTIVE"})
+    for answer in (
+        api.patch("/jobs/daily-invoice-gen", {"state": "PAUSED"}),
+        api.put("/jobs/by-key/daily-invoice-gen", {**RECURRING, "state": "PAUSED"}),
+        api.post("/bulk/jobs", {"jobs": [{**RECURRING, "state": "PAUSED"}]}),
+    ):
+        assert answer.status == 422
+    api.post("/jobs/daily-invoice-gen/pause", {"reason": "r"})
+    assert api.patch("/jobs/daily-invoice-gen", {**api.get("/jobs/daily-invoice-gen").body, "owner": "a"}).status == 200
+
+
+def test_a_job_whose_task_lives_elsewhere_says_so_and_can_be_copied(api: Caller) -> None:
+    api.post("/jobs", {**RECURRING, "target": {"task": "billing.run", "lives_elsewhere": True}})
+    read = api.get("/jobs/daily-invoice-gen").body
+    assert read["target"] == {"task": "billing.run", "lives_elsewhere": True}
+    assert api.post("/jobs", {**read, "key": "a-copy"}).status == 201
+    assert "lives_elsewhere" not in api.post("/jobs", ONE_OFF).body["target"]
+
+
 def test_put_by_key_creates_then_changes_and_then_leaves_alone(api: Caller) -> None:
     body = {name: value for name, value in RECURRING.items() if name != "key"}
     calls = [api.put("/jobs/by-key/team/report", body) for _ in range(2)]
@@ -331,44 +369,3 @@ def test_every_change_is_in_the_audit_trail_with_before_and_after(api: Caller) -
     assert entries[2].after == {"state": "PAUSED", "pause": {"reason": "holidays", "until": None}}
     found = api.get("/audit?subject=job:daily-invoice-gen&action=job.pause").body["items"]
     assert [entry["note"] for entry in found] == ["holidays"]
-
-
-# ── Previewed and backfilled ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_schedule_that_is_not_stored_shows_its_fires_over_a_clock_change(api: Caller) -> None:
-    body = {
-        "schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin"},
-        "after": "2027-03-26T12:00:00Z",
-        "count": 3,
-    }
-    seen = api.post("/schedules/preview", body).body
-    assert [fire["local"] for fire in seen["fires"]] == [
-        "2027-03-27T02:30:00+01:00",
-        "2027-03-28T03:00:00+02:00",
-        "2027-03-29T02:30:00+02:00",
-    ]
-    assert seen["in_words"] == "Every day at 02:30, Berlin"
-    assert not Job.objects.exists()
-
-
-def test_a_jobs_preview_ends_with_its_last_fire(api: Caller) -> None:
-    api.post("/jobs", {"key": "a", "target": TARGET, "schedule": {"every": 60, "max_fires": 2}})
-    assert len(api.get("/jobs/a/preview").body["fires"]) == 2
-    api.post("/jobs", {"key": "b", "target": TARGET})
-    assert api.get("/jobs/b/preview").body == {"in_words": "only when asked", "fires": [], "warnings": []}
-
-
-def test_a_backfill_looks_first_and_then_does_what_it_said(api: Caller) -> None:
-    now = database_now()
-    start = now.replace(microsecond=0) - timedelta(hours=5)
-    job = a_job(now=now - timedelta(days=1), key="a", schedule=Every(3600, start))
-    Schedule.objects.update(next_fire_at=start + timedelta(hours=6))
-    body = {"start": start.isoformat(), "end": (start + timedelta(hours=2)).isoformat()}
-    dry = api.post("/jobs/a/backfill", body)
-    assert (dry.status, dry.body["dry_run"], dry.body["to_run"]) == (200, True, 3)
-    assert not job.executions.exists()
-    done = api.post("/jobs/a/backfill", {**body, "dry_run": False})
-    assert (done.status, done.body["new"], len(done.body["fires"])) == (201, 3, 3)
-    assert job.executions.filter(trigger=Trigger.BACKFILL).count() == 3
-    assert api.post("/jobs/a/backfill", {**body, "dry_run": False}).body["to_run"] == 0

@@ -13,6 +13,7 @@ from django.test import Client
 from access.roles import Role
 from api import callers, pages
 from api.jobs import listing
+from api.shapes import MOST_ERRORS
 from executions.models import Execution
 from jobs.models import Job, JobVersion
 from tests.calling import Caller, a_caller
@@ -52,6 +53,7 @@ def is_problem(answer: Any) -> bool:
         (b'{"key": -Infinity}', "-Infinity is no number"),
         (b'{"key": 1e999}', "1e999 is too large"),
         (b'{"priority": ' + b"9" * 5000 + b"}", "too many digits"),
+        (b'{"key": "a", "target": {"task": "x"}, "key": "b"}', "the name 'key' stands twice in one object"),
         (b"[" * 200 + b"]" * 200, "nested too deep"),
         (b"[" * 100_000, "nested too deep"),
         (b'{"a":' * 50_000, "nested too deep"),
@@ -78,7 +80,7 @@ def test_a_body_that_cannot_be_read_is_told_so_in_a_sentence(raw: bytes, words: 
         ({"target": {"task": "onbeat.echo", "lives": True}}, "/target/lives", "There is no field 'lives'"),
         ({"args": {}}, "/args", "must be a list"),
         ({"kwargs": []}, "/kwargs", "must be an object"),
-        ({"priority": True}, "/priority", "must be a whole number, not True"),
+        ({"priority": True}, "/priority", "must be a whole number, not true"),
         ({"priority": 5.0}, "/priority", "must be a whole number, not 5.0"),
         ({"priority": 10}, "/priority", "must be 9 or less"),
         ({"timeout": "600"}, "/timeout", "must be a whole number, not '600'"),
@@ -147,6 +149,37 @@ def test_a_value_that_can_be_read_and_cannot_be_is_refused_in_the_words_of_the_b
     assert not Job.objects.exists()
 
 
+def test_a_body_in_chunks_is_refused_and_not_taken_for_an_empty_one(api: Caller, noon: datetime) -> None:
+    a_job(now=noon, key="a")
+    # As a server hands it on: without its length, so that Django reads nothing.
+    environ = {"HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": ""}
+    response = Client().post("/api/v1/jobs/a/runs", headers={"Authorization": f"Bearer {api.secret}"}, **environ)
+    assert (response.status_code, response.json()["title"]) == (411, "Length Required")
+    assert not Execution.objects.exists()
+
+
+def test_who_makes_very_many_mistakes_is_told_of_the_first_hundred(api: Caller, noon: datetime) -> None:
+    a_job(now=noon, key="a")
+    many = api.post("/jobs/a/bulk-runs", {"runs": [1] * 9000})
+    assert (many.status, len(many.body["errors"])) == (400, MOST_ERRORS)
+    names = api.post("/jobs", {f"field-{number}": 1 for number in range(5000)})
+    assert (names.status, len(names.body["errors"])) == (400, MOST_ERRORS + 2)  # and the two that are missing
+    too_many = api.post("/jobs/a/bulk-runs", {"runs": [1] * 20_000})
+    assert (too_many.pointers, too_many.body["errors"][0]["detail"]) == (
+        ["/runs"],
+        "This must hold up to 10000, not 20000.",
+    )
+
+
+@pytest.mark.parametrize(
+    "condition", [{"state": []}, {"trigger": []}, {"worker": ""}, {"queue": ""}, {"fingerprint": ""}, {"job": ""}]
+)
+def test_an_empty_condition_of_a_sweep_does_not_mean_everything(condition: Any, api: Caller, noon: datetime) -> None:
+    a_job(now=noon, key="a")
+    answer = api.post("/executions/cancel", {"filter": {"job": "a", **condition}, "dry_run": False})
+    assert (answer.status, answer.pointers) == (400, [f"/filter/{next(iter(condition))}"])
+
+
 def test_all_wrong_places_are_named_at_once(api: Caller) -> None:
     answer = api.post("/jobs", {"target": {"task": 1}, "timeout": "x", "retry": {"a": 1}})
     assert answer.pointers == ["/target/task", "/timeout", "/retry/a", "/key"]
@@ -179,6 +212,7 @@ def test_an_address_that_leads_nowhere_is_answered_in_json(path: str, api: Calle
 def test_a_method_that_an_address_does_not_take_is_told_which_it_takes(api: Caller) -> None:
     answer = api.delete("/jobs")
     assert (answer.status, answer.headers["Allow"], is_problem(answer)) == (405, "GET, HEAD, POST", True)
+    assert a_caller(Role.VIEWER).delete("/jobs").status == 405  # whatever the role
 
 
 @pytest.mark.parametrize(

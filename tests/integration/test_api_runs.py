@@ -131,6 +131,10 @@ def test_of_many_runs_all_are_stored_or_none_and_each_mistake_is_named(api: Call
     answer = api.post("/jobs/mail/bulk-runs", {"runs": [{"delay": 1}, {"delay": -1}, {"dealy": 1}, 7]})
     assert (answer.status, answer.pointers) == (400, ["/runs/1/delay", "/runs/2/dealy", "/runs/3"])
     assert api.post("/jobs/mail/bulk-runs", {"runs": [{}] * (MOST_AT_ONCE + 1)}).status == 400
+    late = api.post("/jobs/mail/bulk-runs", {"runs": [{}, {"run_at": "2020-01-01T00:00:00Z"}]})
+    assert (late.status, late.pointers) == (422, ["/runs/1/run_at"])
+    large = api.post("/jobs/mail/bulk-runs", {"runs": [{}, {}, {"kwargs": {"x": "y" * 70_000}}]})
+    assert (large.status, large.pointers) == (422, ["/runs/2/kwargs"])
     assert not Execution.objects.exists()
 
 

@@ -77,6 +77,18 @@ def test_edits_that_name_no_version_all_count() -> None:
     assert (job.priority, job.owner, job.tags, job.timeout_seconds, job.version) == (9, "a", ["x"], 5, 5)
 
 
+def test_a_job_that_was_to_be_new_is_never_overwritten() -> None:
+    api = a_caller()
+    with several(6) as all_at_once:
+        for number in range(10):
+            puts = [
+                partial(called, api, "PUT", f"/jobs/by-key/n{number}", {**body, "priority": n}, If_None_Match="*")
+                for n, body in enumerate([{"target": BODY["target"]}] * 6)
+            ]
+            assert Counter(answer.status for answer in all_at_once(*puts)) == {201: 1, 412: 5}
+    assert JobVersion.objects.count() == 10
+
+
 def test_upserts_of_one_key_at_once_create_it_once() -> None:
     api = a_caller()
     body = {name: value for name, value in BODY.items() if name != "key"}
