@@ -77,7 +77,7 @@ def _storable(value: Any) -> Any:
     return storable_result(value, limit_bytes=MOST_BYTES)
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def what_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What differs between the two, at the top level: as it was, and as it is."""
     different = {name for name in {*before, *after} if before.get(name, _ABSENT) != after.get(name, _ABSENT)}
     return (

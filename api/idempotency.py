@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
-from access.idempotency_store import IDEMPOTENT_HOURS
+from access.idempotent_answers import IDEMPOTENT_HOURS
 from access.models import IdempotentAnswer
 from api.problems import Problem, bad_header
 from executions.clock import database_now

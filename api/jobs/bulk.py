@@ -93,7 +93,7 @@ class BulkJobsView(ApiView):
 def _before_and_after(put: Put, kept: Mapping[tuple[int, int], Any]) -> tuple[Any, Any]:
     after = kept[put.job.pk, put.job.version]
     before = None if put.became is Became.CREATED else kept.get((put.job.pk, put.job.version - 1))
-    return (None, after) if before is None else audit.changes(before, after)
+    return (None, after) if before is None else audit.what_changed(before, after)
 
 
 def _kept(jobs: Sequence[Job]) -> dict[tuple[int, int], Any]:

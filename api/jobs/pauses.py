@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from access.audit import changes as what_changed
+from access.audit import what_changed
 from access.roles import Role
 from api.jobs.answers import JobAnswer, job_answer
 from api.jobs.named import as_stored, held, job_named, subject_of, version_wanted

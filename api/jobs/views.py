@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
-from access.audit import changes as what_changed
+from access.audit import what_changed
 from access.roles import Role
 from api import pages
 from api.jobs import bodies, listing

@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 
-from access import idempotency_store
+from access import idempotent_answers
 from beat.upkeep.duty import Duty
 
 DUTY = Duty(
     name="idempotent-answers",
     does="forgets answers to requests with an Idempotency-Key after a day",
     every=timedelta(minutes=10),
-    run=idempotency_store.forget_answers,
+    run=idempotent_answers.forget_answers,
 )

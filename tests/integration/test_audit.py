@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from access import audit, forgetting, idempotency_store
+from access import audit, forgetting, idempotent_answers
 from access.models import ENTRY_CHARACTERS, AuditEntry, IdempotentAnswer
 from beat.upkeep import DUTIES
 from executions.states import State
@@ -127,7 +127,7 @@ def test_a_strange_value_in_one_place_costs_nothing_elsewhere() -> None:
     ],
 )
 def test_changes_are_what_differs_at_the_top(before: dict[str, Any], after: dict[str, Any], changed: object) -> None:
-    assert audit.changes(before, after) == changed
+    assert audit.what_changed(before, after) == changed
 
 
 # ── Forget ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -157,7 +157,7 @@ def test_entries_are_kept_for_a_year_if_nothing_is_said(noon: datetime) -> None:
 def test_answers_older_than_a_day_are_forgotten_and_no_other(noon: datetime) -> None:
     for key, hours in {"old": 25, "just": 24, "new": 0}.items():
         answer(key, created_at=noon - timedelta(hours=hours))
-    assert idempotency_store.forget_answers(noon) == 1
+    assert idempotent_answers.forget_answers(noon) == 1
     assert set(IdempotentAnswer.objects.values_list("key", flat=True)) == {"just", "new"}
 
 
@@ -170,7 +170,7 @@ def test_many_are_forgotten_in_batches_within_one_call(
     with django_assert_num_queries(6):
         assert audit.forget_older(noon, limit=3) == 7
     with django_assert_num_queries(6):
-        assert idempotency_store.forget_answers(noon, limit=3) == 7
+        assert idempotent_answers.forget_answers(noon, limit=3) == 7
 
 
 def test_what_one_call_has_no_time_for_is_left_to_the_next(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
