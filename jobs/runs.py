@@ -9,11 +9,11 @@ tests; left out, it is the database's time.
 """
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import transaction
@@ -28,6 +28,8 @@ from jobs import payloads
 from jobs.finding import find
 from jobs.models import OPEN_STATES, Job
 from jobs.refusals import InvalidRun, JobIsOver, check_text, shown
+
+T = TypeVar("T")
 
 MOST_AT_ONCE = 10_000
 _KEY_CHARACTERS = 200
@@ -98,10 +100,11 @@ def _ask(job: Job | str, wanted: list[Wanted], *, head_start: timedelta, now: da
     if len(wanted) > MOST_AT_ONCE:
         raise InvalidRun("runs", f"One call takes up to {MOST_AT_ONCE} runs, not {len(wanted)}; send them in parts.")
     now = now or database_now()
-    job = find(job)
+    moments = _each(wanted, lambda _, each: _checked(each, now=now))
+    job = found = find(job)
     if job.state not in OPEN_STATES:
         raise JobIsOver("job", job.key, f"{job.state} and runs no more")
-    rows = _rows(job, wanted, now=now)
+    rows = _each(wanted, lambda place, each: _row(found, each, moments[place], now=now))
     for row in rows:
         if row.trigger == Trigger.MANUAL:
             row.available_at += head_start
@@ -182,15 +185,16 @@ def replay(
     return [execution.pk for execution in replays]
 
 
-def _rows(job: Job, wanted: Sequence[Wanted], *, now: datetime) -> list[Execution]:
-    rows: list[Execution] = []
+def _each(wanted: Sequence[Wanted], make: Callable[[int, Wanted], T]) -> list[T]:
+    """Make something of each; a refusal says which one it is about."""
+    made: list[T] = []
     try:
-        for each in wanted:
-            rows.append(_row(job, each, _checked(each, now=now), now=now))
+        for place, each in enumerate(wanted):
+            made.append(make(place, each))
     except InvalidRun as refused:
-        refused.place = len(rows)
+        refused.place = len(made)
         raise
-    return rows
+    return made
 
 
 def _row(job: Job, wanted: Wanted, moment: datetime, *, now: datetime) -> Execution:

@@ -56,6 +56,7 @@ class Crew:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.platform)
+            self.platform.migrate()
             self._python = subprocess.Popen(
                 [sys.executable, "-c", _PYTHON],
                 cwd=ROOT,
@@ -67,7 +68,6 @@ class Crew:
             stack.callback(self._python.wait)
             assert self._python.stdin is not None
             stack.callback(self._python.stdin.close)
-            self.ask('call_command("migrate", verbosity=0)')
             self.platform.beat()
             self._stack = stack.pop_all()
         return self

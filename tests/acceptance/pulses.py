@@ -22,11 +22,9 @@ from tests.waiting import wait_until
 SHARDS = 64
 _CREATE = """
 from datetime import timedelta
-from django.core.management import call_command
 from executions.clock import database_now
 from jobs import definitions
 from jobs.recurrence import Cron, Once
-call_command("migrate", verbosity=0)
 now = database_now()
 for number, key in enumerate({keys}):
     priority = number % 9 + 1
@@ -64,6 +62,7 @@ class Pulses:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.platform)
+            self.platform.migrate()
             self.platform.manage("shell", "-c", _CREATE.format(keys=self.keys, others=self._others))
             self.change(_WATCH)
             # Any: the stubs know only the channels that all transports have in common.

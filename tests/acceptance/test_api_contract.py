@@ -15,6 +15,7 @@ from urllib.request import urlopen
 
 from tests.inhabited import DOOMED, RUN_KEYS
 from tests.platform import BIN, Platform
+from tests.tiers import once_full
 
 INHABIT = (
     "import json; from executions.clock import database_now; from tests.inhabited import inhabit; "
@@ -94,8 +95,9 @@ def settings(there: dict[str, Any], secret: str) -> str:
     return "\n".join([head, *special, *dictionaries, *common])
 
 
+@once_full
 def test_no_request_is_answered_otherwise_than_documented(platform: Platform, tmp_path: Path) -> None:
-    platform.manage("migrate")
+    platform.migrate()
     there = json.loads(platform.manage("shell", "-v", "0", "-c", INHABIT).splitlines()[-1])
     key = json.loads(platform.manage("api_keys", "create", "--name", "contract", "--role", "admin", "--json"))
     address = platform.web(ONBEAT_API_REQUESTS_PER_MINUTE="0")

@@ -15,6 +15,7 @@ import pytest
 
 from api import schema
 from tests.platform import ROOT, Platform
+from tests.tiers import once_embedded
 from tests.unit.doc_pages import page, section, tables
 from tests.waiting import wait_until
 
@@ -80,9 +81,10 @@ def _curl() -> None:
         pytest.skip("curl is not installed here; on Debian and Ubuntu: apt install curl")
 
 
+@once_embedded
 @pytest.mark.usefixtures("_curl")
 def test_the_page_can_be_followed_from_top_to_bottom(platform: Platform) -> None:
-    platform.manage("migrate")
+    platform.migrate()
     platform.beat()
     platform.worker()
     address = platform.web()

@@ -27,7 +27,7 @@ class Web:
             self.lines.enter_context(Proxy(url))
             for url in (platform.environment["DATABASE_URL"], settings.CELERY_BROKER_URL, settings.REDIS_URL)
         )
-        platform.manage("migrate", "-v0")
+        platform.migrate()
         made = platform.manage("api_keys", "create", "--name", "outages", "--role", "admin", "--json")
         self._secret = json.loads(made)["secret"]
         self._address = platform.web(

@@ -45,6 +45,7 @@ def test_a_takeover_is_measured_from_the_kill() -> None:
     assert figures["takeover_s"] > 0
 
 
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts the whole platform: see `make test-long`")
 def test_the_api_is_measured_beside_its_budgets() -> None:
     figures = measured("api", "--quick", "--rows", "2000")
     assert (figures["rows"], figures["redis"]) == (2000, True)

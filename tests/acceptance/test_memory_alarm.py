@@ -82,7 +82,7 @@ def test_a_broker_short_of_memory_holds_up_publishing_and_nothing_else(platform:
         "CELERY_BROKER_URL": own_broker.record.addresses().broker_url,
         "ONBEAT_EXECUTIONS_CONFIRM_SECONDS": "30",  # `connection.blocked` tells it long before
     }
-    platform.manage("migrate")
+    platform.migrate()
     platform.manage("shell", "-c", DEFINE)
     beat = platform.beat()
     wait_until(lambda: platform.count(PUBLISHED) > 1, what="executions are published")

@@ -16,7 +16,7 @@ EVERY_SECOND = 'key="pulse", task="onbeat.echo", schedule=Cron("* * * * * *")'
 @pytest.fixture
 def pulsing(platform: Platform) -> Platform:
     """A platform with one job that fires every second."""
-    platform.manage("migrate")
+    platform.migrate()
     create(platform, EVERY_SECOND)
     return platform
 
