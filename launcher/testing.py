@@ -21,6 +21,7 @@ _SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "ONBEAT_
 _EMBEDDED = ("-m", "not full")
 _FULL = ("-m", "not embedded and not unit")
 _REAL_PROCESSES = "tests/acceptance"
+_RACES = "tests/races"
 _REAL_WORKERS = "test_worker_*.py"  # of these; they mostly wait, and so long that they go beside the others
 
 
@@ -88,7 +89,7 @@ def _full_tier(arguments: Sequence[str], scratch: str) -> bool:
 
 
 def _on_services(arguments: Sequence[str], environment: dict[str, str]) -> bool:
-    """What was asked for; or all, the tests with real processes (and databases of their own) beside the others."""
+    """What was asked for; or all, the races and the tests with real processes (and databases of their own) beside."""
     if arguments:
         return _run_full(arguments, environment)
     workers = sorted(map(str, Path(_REAL_PROCESSES).glob(_REAL_WORKERS)))
@@ -96,9 +97,15 @@ def _on_services(arguments: Sequence[str], environment: dict[str, str]) -> bool:
     with (
         _beside("tests, full, real processes", [*_FULL, *others], environment) as processes,
         _beside("tests, full, real workers", [*_FULL, *workers], environment) as working,
+        _beside("tests, full, races", [*_FULL, _RACES], _with_a_database_of_its_own(environment)) as racing,
     ):
-        is_rest_good = _run_full([f"--ignore={_REAL_PROCESSES}"], environment)
-    return is_rest_good and processes.returncode == 0 and working.returncode == 0
+        is_rest_good = _run_full([f"--ignore={_REAL_PROCESSES}", f"--ignore={_RACES}"], environment)
+    return is_rest_good and all(beside.returncode == 0 for beside in (processes, working, racing))
+
+
+def _with_a_database_of_its_own(environment: Mapping[str, str]) -> dict[str, str]:
+    """Django names the database of the tests after the one of the address, and two runs must not have the same."""
+    return {**environment, "DATABASE_URL": f"{environment['DATABASE_URL']}_races"}
 
 
 def _run_full(arguments: Sequence[str], environment: dict[str, str]) -> bool:
