@@ -125,6 +125,11 @@ class Crew:
 
     # ── What the test looks at ───────────────────────────────────────────────────────────────────────────────────
 
+    def gives_a_sign_of_life(self, execution: str) -> None:
+        """Returns right after a heartbeat."""
+        before = self.row(execution, "heartbeat_at")
+        wait_until(lambda: self.row(execution, "heartbeat_at") != before, what=f"a heartbeat of {execution}")
+
     def row(self, execution: str, *columns: str) -> tuple[Any, ...]:
         identity = execution if self.platform.is_full else uuid.UUID(execution).hex
         return self.platform.rows(f"SELECT {', '.join(columns)} FROM onbeat_execution WHERE id = '{identity}'")[0]
