@@ -1,16 +1,10 @@
 """In which tier a test runs, where once is enough for the test command and both are tried at length."""
 
 import os
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-
-def _unless_long(mark: pytest.MarkDecorator) -> Callable[[Any], Any]:
-    """The mark; with TEST_LONG none, so that the test runs in both tiers."""
-    return (lambda test: test) if os.environ.get("TEST_LONG") else mark
-
-
-once_embedded = _unless_long(pytest.mark.embedded)
-once_full = _unless_long(pytest.mark.full)
+# Marks of a test or a module; with TEST_LONG none, so that it runs in both tiers.
+_IS_SHORT = not os.environ.get("TEST_LONG")
+once_embedded = pytest.mark.embedded if _IS_SHORT else pytest.mark.filterwarnings()
+once_full = pytest.mark.full if _IS_SHORT else pytest.mark.filterwarnings()

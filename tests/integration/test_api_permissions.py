@@ -23,8 +23,9 @@ from jobs.models import Job, JobVersion, Schedule
 from tests.calling import Answer, Caller
 from tests.inhabited import RUN_KEYS, inhabit
 from tests.integration.conftest import Queues
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 
 DEFINITION = {"target": {"task": "onbeat.echo"}, "priority": 1}
 FILTER = {"job": "plain"}

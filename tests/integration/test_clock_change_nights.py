@@ -23,8 +23,9 @@ from jobs.models import Job
 from jobs.recurrence import Cron, Every
 from tests import rows
 from tests.making import a_job, a_planner, seconds
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 
 STEPS = (58, 41, 59, 37, 55, 47)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
