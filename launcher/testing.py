@@ -22,7 +22,7 @@ _EMBEDDED = ("-m", "not full")
 _FULL = ("-m", "not embedded and not unit")
 _REAL_PROCESSES = "tests/acceptance"
 _RACES = "tests/races"
-_REAL_WORKERS = "test_worker_*.py"  # of these; they mostly wait, and so long that they go beside the others
+_WORKERS_AND_API = ("test_worker_*.py", "test_api_*.py")  # of these; they take about as long as all the others
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -92,11 +92,11 @@ def _on_services(arguments: Sequence[str], environment: dict[str, str]) -> bool:
     """What was asked for; or all, the races and the tests with real processes (and databases of their own) beside."""
     if arguments:
         return _run_full(arguments, environment)
-    workers = sorted(map(str, Path(_REAL_PROCESSES).glob(_REAL_WORKERS)))
-    others = [_REAL_PROCESSES, f"--ignore-glob=*/{_REAL_WORKERS}"]
+    workers_and_api = sorted(str(path) for each in _WORKERS_AND_API for path in Path(_REAL_PROCESSES).glob(each))
+    others = [_REAL_PROCESSES, *(f"--ignore-glob=*/{each}" for each in _WORKERS_AND_API)]
     with (
         _beside("tests, full, real processes", [*_FULL, *others], environment) as processes,
-        _beside("tests, full, real workers", [*_FULL, *workers], environment) as working,
+        _beside("tests, full, real workers and API", [*_FULL, *workers_and_api], environment) as working,
         _beside("tests, full, races", [*_FULL, _RACES], _with_a_database_of_its_own(environment)) as racing,
     ):
         is_rest_good = _run_full([f"--ignore={_REAL_PROCESSES}", f"--ignore={_RACES}"], environment)
