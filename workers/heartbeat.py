@@ -131,8 +131,10 @@ class HeartbeatThread:
         if stopping.stop(name_of(str(order.execution_id), order.attempt), Why.CANCELLED):
             return  # it ran in this very process
         for request in _requests():
-            if _pair(request) == (order.execution_id, order.attempt) and request not in self._kill_at:
-                self._kill_at[request] = time.monotonic() + order.grace.total_seconds()
+            if _pair(request) == (order.execution_id, order.attempt):
+                self._kill_at.setdefault(request, time.monotonic() + order.grace.total_seconds())
+                # At each look, for a word may be lost: in a loop that ends at this moment, or before the call began.
+                # The call hears it once.
                 self._in_loop(request.ask_to_stop)
 
     def _kill_overdue(self) -> None:

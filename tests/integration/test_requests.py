@@ -1,16 +1,21 @@
 """A delivery in the worker's parent: its limits, its end by force, and when its message is let go."""
 
+import signal
+import subprocess
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from billiard.einfo import ExceptionInfo
 from celery import current_app, shared_task
+from celery.bootsteps import CLOSE, RUN  # type: ignore[attr-defined]  # the stubs do not know them
 from celery.exceptions import InvalidTaskError, Reject, TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 from django_celery_results.models import TaskResult
+from kombu.asynchronous import Hub
 from kombu.message import Message
 
 from executions import lifecycle
@@ -22,6 +27,7 @@ from executions.retry import RetryPolicy
 from executions.states import Outcome, State
 from tests.making import a_job, claimed, outgoing, planned, seconds
 from workers import control, recorder
+from workers.heartbeat import HeartbeatThread
 from workers.recorder import Death, Revoke
 from workers.request import TrackedRequest
 from workers.tasks import echo
@@ -180,6 +186,26 @@ def test_one_that_was_killed_for_not_stopping_is_cancelled(
     delivered.dies(WorkerLostError("gone"))
     assert recorder.record(put[0], Clock()) is Finish.CANCELLED
     assert execution.attempts.get().outcome == Outcome.CANCELLED
+
+
+def test_a_word_to_stop_that_went_into_a_loop_which_turns_no_more_is_said_again(
+    execution: Execution, delivered: Delivered, noon: datetime
+) -> None:
+    claimed(execution, now=noon, worker="here")
+    lifecycle.cancel([execution.pk], reason="enough", now=noon)
+    worker = SimpleNamespace(hostname="here", hub=Hub(), blueprint=SimpleNamespace(state=RUN))
+    worker.pool = SimpleNamespace(maintain_pool=lambda: None)
+    looking = HeartbeatThread(worker)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            delivered.request.time_start, delivered.request.worker_pid = 1.0, child.pid
+            looking._look()
+            assert child.poll() is None  # it waits for a turn of the loop
+            worker.blueprint.state = CLOSE
+            looking._look()
+            assert child.wait(timeout=10) == -signal.SIGUSR1
+        finally:
+            child.kill()
 
 
 def test_the_message_of_a_dead_execution_is_rejected_and_leaves_no_result(
