@@ -57,7 +57,7 @@ def test_of_two_edits_of_one_version_one_is_refused() -> None:
         for version in range(1, 20):
             etag = f'"{version}"'
             edits = [
-                partial(called, api, "PATCH", "/jobs/invoice", {"priority": version % 9 + 1}, If_Match=etag),
+                partial(called, api, "PATCH", "/jobs/invoice", {"timeout": version}, If_Match=etag),
                 partial(called, api, "PATCH", "/jobs/invoice", {"owner": f"v{version}"}, If_Match=etag),
             ]
             assert Counter(answer.status for answer in both(*edits)) == {200: 1, 412: 1}
