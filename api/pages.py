@@ -10,8 +10,9 @@ import json
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
+from django.db.models import Model, QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,6 +20,8 @@ from rest_framework.response import Response
 from api.problems import bad_parameter
 from api.shapes import Query, WholeInQuery, is_text
 from executions.identity import is_ours
+
+Row = TypeVar("Row", bound=Model)
 
 DEFAULT_LIMIT = 50
 MOST_ITEMS = 200
@@ -73,6 +76,16 @@ def _read(value: Any, kind: type) -> Any:
     if moment.tzinfo is None:
         raise ValueError("without a zone")
     return moment.astimezone(UTC)
+
+
+def newest_first(rows: "QuerySet[Row, Row]", query: dict[str, Any], *, by: str = "pk") -> tuple[list[Row], str | None]:
+    """The rows of a page by a number that grows with each of them, and the cursor of the next page."""
+    rows, limit = rows.order_by(f"-{by}"), limit_of(query)
+    if "cursor" in query:
+        rows = rows.filter(**{f"{by}__lt": read(query["cursor"], [int])[0]})
+    found = list(rows[: limit + 1])
+    cursor = written(getattr(found[limit - 1], by)) if len(found) > limit else None
+    return found[:limit], cursor
 
 
 def answer(request: Request, items: Sequence[Any], cursor: str | None) -> Response:

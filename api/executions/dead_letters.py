@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from access.roles import Role
 from api import pages
-from api.pages import PageQuery, limit_of
+from api.pages import PageQuery
 from api.schema import creating, documented
 from api.shapes import Body, Flag, Id, ListOf, Moment, Named, Query, Text, Values, Whole
 from api.views import ApiView, changes, creates
@@ -207,14 +207,10 @@ class MessagesView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = PageQuery.read(request)
-        rows = DeadMessage.objects.filter(handled_at=None).order_by("-pk").defer("body", "headers", "properties")
-        if "cursor" in query:
-            rows = rows.filter(pk__lt=pages.read(query["cursor"], [int])[0])
-        limit = limit_of(query)
-        found = list(rows[: limit + 1])
-        cursor = pages.written(found[limit - 1].pk) if len(found) > limit else None
+        rows = DeadMessage.objects.filter(handled_at=None).defer("body", "headers", "properties")
+        found, cursor = pages.newest_first(rows, query)
         names = ("id", "queue", "task", "error", "fingerprint", "collected_at")
-        return pages.answer(request, [{name: getattr(row, name) for name in names} for row in found[:limit]], cursor)
+        return pages.answer(request, [{name: getattr(row, name) for name in names} for row in found], cursor)
 
 
 class ReplayMessagesView(ApiView):

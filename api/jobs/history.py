@@ -12,7 +12,7 @@ from api import pages
 from api.jobs import bodies
 from api.jobs.named import job_named
 from api.jobs.views import BY_NAME, TAG
-from api.pages import PageQuery, limit_of
+from api.pages import PageQuery
 from api.problems import not_there
 from api.schema import documented, in_path
 from api.shapes import Query, WholeInQuery
@@ -75,13 +75,9 @@ class VersionsView(ApiView):
     )
     def get(self, request: Request, job: str) -> Response:
         query, found = PageQuery.read(request), job_named(job)
-        rows = JobVersion.objects.filter(job=found).order_by("-version").defer("definition")
-        if "cursor" in query:
-            rows = rows.filter(version__lt=pages.read(query["cursor"], [int])[0])
-        limit = limit_of(query)
-        versions = list(rows[: limit + 1])
-        cursor = pages.written(versions[limit - 1].version) if len(versions) > limit else None
-        return pages.answer(request, [_answer(version) for version in versions[:limit]], cursor)
+        rows = JobVersion.objects.filter(job=found).defer("definition")
+        versions, cursor = pages.newest_first(rows, query, by="version")
+        return pages.answer(request, [_answer(version) for version in versions], cursor)
 
 
 class VersionView(ApiView):

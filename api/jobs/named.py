@@ -47,12 +47,12 @@ def _version_in_body(said: Any) -> int | None:
     return version
 
 
-def check_state(said: Any, state: str, *, below: str = "") -> None:
+def check_state(said: Any, state: str) -> None:
     """A state that a body names is not set by it, and not passed over in silence either."""
     given = said.get("state", state) if isinstance(said, Mapping) else state
     if given != state:
         refuse(
-            f"{below}state",
+            "state",
             f"The job is {state}, and a definition does not change that: leave state out; pause, resume and DELETE do.",
         )
 

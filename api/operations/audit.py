@@ -10,7 +10,7 @@ from access.models import AuditEntry
 from access.roles import Role
 from api import pages
 from api.operations.workers import TAG
-from api.pages import PageQuery, limit_of
+from api.pages import PageQuery
 from api.schema import documented
 from api.shapes import Moment
 from api.views import ApiView
@@ -49,15 +49,12 @@ class AuditView(ApiView):
     @documented("audit_list", "The audit trail, the latest first", tag=TAG, query=AuditQuery, answers={200: AuditPage})
     def get(self, request: Request) -> Response:
         query = AuditQuery.read(request)
-        rows = AuditEntry.objects.order_by("-pk")
-        rows = rows.filter(**{name: query[name] for name in ("subject", "who", "action") if name in query})
+        rows = AuditEntry.objects.filter(
+            **{name: query[name] for name in ("subject", "who", "action") if name in query}
+        )
         if "since" in query:
             rows = rows.filter(at__gte=query["since"])
         if "until" in query:
             rows = rows.filter(at__lt=query["until"])
-        if "cursor" in query:
-            rows = rows.filter(pk__lt=pages.read(query["cursor"], [int])[0])
-        limit = limit_of(query)
-        found = list(rows[: limit + 1])
-        cursor = pages.written(found[limit - 1].pk) if len(found) > limit else None
-        return pages.answer(request, [{name: getattr(row, name) for name in _NAMES} for row in found[:limit]], cursor)
+        found, cursor = pages.newest_first(rows, query)
+        return pages.answer(request, [{name: getattr(row, name) for name in _NAMES} for row in found], cursor)
