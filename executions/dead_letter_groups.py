@@ -17,9 +17,8 @@ from django.db.models.functions import Cast
 from executions import queues
 from executions.models import DeadMessage, Execution, ExecutionQuerySet
 from executions.states import State
-from executions.storable import storable_text
+from executions.storable import stored_in_a_line
 
-EXAMPLE_CHARACTERS = 300
 _FEW = 5
 
 
@@ -138,15 +137,5 @@ def _group(fingerprint: str, one: _Sum, error: str) -> Group:
         tasks=tuple(task for task, _ in one.tasks.most_common(_FEW) if task),
         first_at=min(one.moments),
         last_at=max(one.moments),
-        example=in_a_line(error),
+        example=stored_in_a_line(error),
     )
-
-
-def in_a_line(error: str) -> str:
-    """Of a traceback the error itself, which stands at its end; of a plain text its beginning."""
-    lines = [line for line in error.splitlines() if line.strip()]
-    if not lines:
-        return ""
-    is_traceback = lines[0].startswith("Traceback ")
-    said = next((line for line in reversed(lines) if not line.startswith(" ")), lines[-1]) if is_traceback else lines[0]
-    return storable_text(" ".join(said.split()), EXAMPLE_CHARACTERS)

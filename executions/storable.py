@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 ERROR_CHARACTERS = 20_000
+_LINE_CHARACTERS = 300
 _DEEPEST = 100
 # The escape of a NUL, which PostgreSQL's JSON does not take; after an odd backslash it is only text that looks so.
 _NUL_ESCAPE = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
@@ -84,6 +85,16 @@ def in_a_line(error: BaseException) -> str:
     """
     said = "".join(traceback.format_exception_only(error)).partition("\nDETAIL:")[0]
     return storable_text(" ".join(said.split()), 500)
+
+
+def stored_in_a_line(error: str) -> str:
+    """The same of an error as it was stored: of a traceback its end; of a plain text its beginning."""
+    lines = [line for line in error.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    is_traceback = lines[0].startswith("Traceback ")
+    said = next((line for line in reversed(lines) if not line.startswith(" ")), lines[-1]) if is_traceback else lines[0]
+    return storable_text(" ".join(said.split()), _LINE_CHARACTERS)
 
 
 def storable_text(text: str, limit: int) -> str:

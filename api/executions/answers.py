@@ -8,9 +8,9 @@ from typing import Any
 from rest_framework import serializers
 
 from executions import why
-from executions.dead_letter_groups import in_a_line
 from executions.models import Attempt, Execution
 from executions.states import Outcome, State, Trigger
+from executions.storable import stored_in_a_line
 
 _COLUMNS = (
     *("id", "job_id", "fire_time", "trigger", "state", "reason", "task", "queue", "priority", "attempt"),
@@ -25,7 +25,7 @@ def in_list(execution: Execution) -> dict[str, Any]:
     return {
         **{name: getattr(execution, name) for name in _COLUMNS},
         "job": execution.job.key,
-        "error": in_a_line(execution.error),
+        "error": stored_in_a_line(execution.error),
     }
 
 
