@@ -20,6 +20,7 @@ LOOK_AHEAD_SECONDS = 2
 LEASE_SECONDS = 3
 PULSES = 16
 BURST = 2000
+SOON = 6  # seconds until the burst, in which the test gets ready to watch it
 STOPPED = "beat stopped"
 STOPPED_IN_THE_MIDDLE = "beat stopped in the middle of something: what is left of it is done by the others"
 # Due at one instant, spread over the jobs and so over the shards.
@@ -28,7 +29,7 @@ from datetime import timedelta
 from executions.clock import database_now
 from jobs import runs
 now = database_now()
-wanted = [runs.Wanted(run_at=now + timedelta(seconds=2), kwargs={{"burst": "NAME"}})] * {BURST // PULSES}
+wanted = [runs.Wanted(run_at=now + timedelta(seconds={SOON}), kwargs={{"burst": "NAME"}})] * {BURST // PULSES}
 for number in range({PULSES}):
     runs.run_many(f"pulse-{{number:02}}", wanted, now=now)
 """

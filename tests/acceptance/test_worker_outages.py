@@ -61,6 +61,7 @@ def test_claims_finishes_and_deaths_wait_for_the_database_and_no_work_is_done_ag
     crew.begins(path, 2)
     lines.says(AWAY, 2)
     lines.says("the end of an attempt is written later")
+    crew.reaches(claimed, "QUEUED")  # its message was faster than the beat's word that it is sent
     assert [crew.state(execution) for execution in (finishing, dying, claimed)] == ["RUNNING", "RUNNING", "QUEUED"]
     lines.database.mend()
     for execution in (finishing, claimed):
