@@ -22,6 +22,7 @@ _EMBEDDED = ("-m", "not full")
 _FULL = ("-m", "not embedded and not unit")
 _REAL_PROCESSES = "tests/acceptance"
 _RACES = "tests/races"
+_GIVING_WAY = ("nice", "-n", "10")
 _WORKERS_AND_API = ("test_worker_*.py", "test_api_*.py")  # of these; they take about as long as all the others
 
 
@@ -64,7 +65,9 @@ def _beside(name: str, arguments: Sequence[str], environment: dict[str, str]) ->
 
 
 def _pytest(arguments: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "pytest", *arguments]
+    """Tests without processes of their own give way to those with: what these start is watched as it happens."""
+    has_processes = any(argument.startswith(_REAL_PROCESSES) for argument in arguments)
+    return [*([] if has_processes else _GIVING_WAY), sys.executable, "-m", "pytest", *arguments]
 
 
 def _static_checks() -> dict[str, list[str]]:

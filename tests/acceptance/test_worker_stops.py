@@ -10,7 +10,10 @@ import pytest
 
 from tests.acceptance.crew import Crew, a_crew
 from tests.platform import BIN, ROOT
+from tests.tiers import once_full
 from tests.waiting import wait_until
+
+pytestmark = once_full
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.crew import Crew, a_crew
+from tests.tiers import once_full
 from tests.waiting import wait_until
+
+pytestmark = once_full
 
 
 @pytest.fixture(scope="module")
