@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.crew import Crew, a_crew
+from tests.tiers import once_full
 from tests.waiting import wait_until
 
 
@@ -28,6 +29,7 @@ def child_of(line: str) -> int:
     return int(line.split()[-1])
 
 
+@once_full
 def test_a_killed_child_is_recorded_at_once_and_its_work_done_again(crew: Crew, path: Path) -> None:
     with crew.working("w1"):
         execution = crew.run("crew.work", str(path), 2)
@@ -41,6 +43,7 @@ def test_a_killed_child_is_recorded_at_once_and_its_work_done_again(crew: Crew, 
     assert crew.row(execution, "lost") == (1,)
 
 
+@once_full
 def test_a_killed_parent_is_noticed_by_its_silence(crew: Crew, path: Path) -> None:
     with crew.working("w2") as worker:
         execution = crew.run("crew.work", str(path), 2)
@@ -52,6 +55,7 @@ def test_a_killed_parent_is_noticed_by_its_silence(crew: Crew, path: Path) -> No
     assert "no heartbeat" in crew.attempts(execution, "error")[0][0]
 
 
+@once_full
 def test_after_kill_9_of_all_workers_everything_is_done_once_by_the_next(crew: Crew, path: Path) -> None:
     with crew.working("w4"), crew.working("w5"):
         executions = [crew.run("crew.work", str(path), 0.5) for _ in range(8)]
@@ -64,6 +68,7 @@ def test_after_kill_9_of_all_workers_everything_is_done_once_by_the_next(crew: C
     assert set(outcomes) <= {"SUCCEEDED", "WORKER_LOST"}
 
 
+@once_full
 @pytest.mark.parametrize("task", ["onbeat.crash", "crew.dies_early"])
 def test_a_crash_loop_ends_in_a_dead_letter_also_when_the_crash_comes_before_the_claim(crew: Crew, task: str) -> None:
     with crew.working(f"loop-{task[-5:]}") as worker:
@@ -146,6 +151,7 @@ def test_a_stopping_worker_still_gives_signs_of_life_for_what_it_runs(crew: Crew
     assert crew.attempts(execution) == [(1, "SUCCEEDED")]
 
 
+@once_full
 def test_a_message_that_comes_again_while_its_first_copy_runs_is_dropped(crew: Crew, path: Path) -> None:
     with crew.working("twice") as worker:
         execution = crew.run("crew.work", str(path), 2)
