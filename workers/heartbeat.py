@@ -22,7 +22,7 @@ from executions import events, lifecycle
 from executions.clock import Clock
 from executions.outcomes import ToStop
 from executions.storable import in_a_line
-from workers import pools, registry, stopping
+from workers import forks, pools, registry, stopping
 from workers.orders import Why, name_of
 from workers.recorder import Recorder
 from workers.request import TrackedRequest
@@ -39,6 +39,7 @@ class Heartbeat(bootsteps.StartStopStep):
 
     def __init__(self, parent: Any, **_options: Any) -> None:
         pools.check(parent.pool_cls)
+        forks.keep_apart()
         self._thread = HeartbeatThread(parent)
         self._recorder = Recorder()
 
@@ -74,10 +75,11 @@ class HeartbeatThread:
         beat_at = time.monotonic()
         while True:
             try:
-                if time.monotonic() >= beat_at:
-                    beat_at = time.monotonic() + settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS
-                    self._beat(self._clock.now())
-                self._look()
+                with forks.database_work():
+                    if time.monotonic() >= beat_at:
+                        beat_at = time.monotonic() + settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS
+                        self._beat(self._clock.now())
+                    self._look()
                 self._is_away = False
             except Exception as error:
                 # Whatever it was: without heartbeats the worker's living work would be taken for lost, so go on.
@@ -87,7 +89,8 @@ class HeartbeatThread:
                 connection.close()
             if self._stop.wait(min(LOOK_EVERY_SECONDS, settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS)):
                 break
-        registry.leave(self._name)
+        with forks.database_work():
+            registry.leave(self._name)
         connection.close()
 
     @property

@@ -23,6 +23,7 @@ from executions.outcomes import Claim, Finish
 from executions.retry import kinds_of
 from executions.states import Outcome
 from executions.storable import in_a_line
+from workers import forks
 
 if TYPE_CHECKING:
     from workers.request import TrackedRequest
@@ -81,7 +82,8 @@ class Recorder:
         is_away = False
         while True:
             try:
-                _write(thing, self._clock)
+                with forks.database_work():
+                    _write(thing, self._clock)
                 return
             except (OperationalError, InterfaceError) as error:
                 connection.close()

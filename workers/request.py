@@ -19,7 +19,7 @@ from executions import events
 from executions.messages import Delivery, Malformed, delivery
 from executions.states import Outcome
 from jobs.models import DEFAULT_STOP_GRACE_SECONDS
-from workers import orders, recorder
+from workers import forks, orders, recorder
 from workers.orders import Why
 from workers.recorder import Death
 from workers.task import Stopped
@@ -59,6 +59,10 @@ class TrackedRequest(Request):
     # ── Its end ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
+        with forks.database_work():  # a result may be written
+            return self._on_failure(exc_info, send_failed_event, return_ok)
+
+    def _on_failure(self, exc_info: Any, send_failed_event: bool, return_ok: bool) -> Any:
         if self.delivery is None:
             return super().on_failure(exc_info, send_failed_event, return_ok)
         error = exc_info.exception
@@ -80,7 +84,12 @@ class TrackedRequest(Request):
             orders.give(self.worker_pid, self.name_of_call, Why.TIMED_OUT)
         elif self.delivery is not None:
             self._has_died(TimeLimitExceeded(timeout))
-        super().on_timeout(soft, timeout)
+        with forks.database_work():
+            super().on_timeout(soft, timeout)
+
+    def _announce_revoked(self, *args: Any, **kwargs: Any) -> None:
+        with forks.database_work():
+            super()._announce_revoked(*args, **kwargs)  # type: ignore[misc]  # the stubs do not know it
 
     def _has_died(self, error: BaseException) -> None:
         """Comes twice on a hard time limit; the first word counts."""

@@ -120,6 +120,9 @@ class Crew:
         one = self.worker(name, *arguments, **environment)
         try:
             yield one
+        except BaseException:
+            print(f"--- {name} ---\n{one.process.output()[-4000:]}")  # noqa: T201 - pytest shows it on failure
+            raise
         finally:
             one.process.kill_all()
 
