@@ -80,6 +80,10 @@ class Process:
     def output(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
+    def show(self) -> None:
+        """What it said last, for whoever reads of a failure."""
+        print(f"--- {self.name} ---\n{self.output()[-4000:]}")  # noqa: T201 - pytest shows it on failure
+
 
 @cache
 def _migrated(is_full: bool) -> "Platform":
@@ -133,7 +137,7 @@ class Platform:
             process.kill_all()
         if kind is not None:
             for process in self.processes:
-                print(f"--- {process.name} ---\n{process.output()[-4000:]}")  # noqa: T201 - pytest shows it on failure
+                process.show()
         if self.is_full:
             self._administer(f'DROP DATABASE "{self.name}" WITH (FORCE)')
             self._delete_queues("default", "dead-letters")

@@ -121,7 +121,7 @@ class Crew:
         try:
             yield one
         except BaseException:
-            print(f"--- {name} ---\n{one.process.output()[-4000:]}")  # noqa: T201 - pytest shows it on failure
+            one.process.show()
             raise
         finally:
             one.process.kill_all()
