@@ -21,7 +21,7 @@ def keep_apart() -> None:
     global _is_kept_apart
     if connection.vendor == "sqlite" and not _is_kept_apart:
         _is_kept_apart = True
-        os.register_at_fork(before=_before_fork, after_in_parent=_lock.release, after_in_child=_in_child)
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
 
 @contextmanager
@@ -38,14 +38,21 @@ def database_work() -> Iterator[None]:
 
 
 def _before_fork() -> None:
-    _lock.acquire()
-    _close()
+    if _is_kept_apart:
+        _lock.acquire()
+        _close()
+
+
+def _after_fork() -> None:
+    if _is_kept_apart:
+        _lock.release()
 
 
 def _in_child() -> None:
+    """What is registered stays so in a child. There forks and connections are its handlers' own affair."""
     global _is_kept_apart
-    _is_kept_apart = False  # it has one thread, and forks no workers
-    _lock.release()
+    _after_fork()
+    _is_kept_apart = False
 
 
 def _close() -> None:

@@ -39,7 +39,8 @@ class Heartbeat(bootsteps.StartStopStep):
 
     def __init__(self, parent: Any, **_options: Any) -> None:
         pools.check(parent.pool_cls)
-        forks.keep_apart()
+        if pools.name_of(parent.pool_cls) == "prefork":
+            forks.keep_apart()
         self._thread = HeartbeatThread(parent)
         self._recorder = Recorder()
 
