@@ -34,7 +34,7 @@ _INSTANT = timedelta(microseconds=1)
 def create(
     *,
     key: str,
-    task: str,
+    task: str = "",
     task_lives_elsewhere: bool = False,
     by: str = "",
     through: str = "python",
@@ -45,7 +45,7 @@ def create(
     check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
     said = new_jobs.checked(key, task, fields)
-    targets.check(said.task, lives_elsewhere=task_lives_elsewhere)
+    targets.check(said.task, said.http, lives_elsewhere=task_lives_elsewhere)
     first_fire = new_jobs.first_fire_of(said.schedule, now)
     return new_jobs.store([(said, first_fire)], by=by, through=through, now=now)[0]
 
@@ -251,8 +251,8 @@ def _changed(job: Job, before: Specification, fields: dict[str, Any], *, task_li
         )
     after.check()
     after = after.normalised()
-    if after.task != before.task:
-        targets.check(after.task, lives_elsewhere=task_lives_elsewhere)
+    if (after.task, after.http) != (before.task, before.http):
+        targets.check(after.task, after.http, lives_elsewhere=task_lives_elsewhere)
     return after
 
 

@@ -1,4 +1,4 @@
-"""What runs, and when it should: Job, its Schedule, and its history.
+"""What runs, and when it should: Job, its Schedule, its history, and the secrets that jobs name.
 
 Owns the shape of definitions. A Schedule is a narrow hot row apart from its job, since the beat updates only that.
 Definitions are changed by `jobs/definitions.py`, `next_fire_at` and `version` also by the beat's plan step.
@@ -72,6 +72,9 @@ class Job(models.Model):
         max_length=16, choices=[(s.value, s.value.capitalize()) for s in JobState], default=JobState.ACTIVE
     )
     task = models.CharField(max_length=255, help_text="The Celery task to run, by its registered name.")
+    http = models.JSONField(
+        null=True, blank=True, help_text="The request that it sends instead, with names of secrets."
+    )
     args = models.JSONField(default=list, blank=True, encoder=DjangoJSONEncoder)
     kwargs = models.JSONField(default=dict, blank=True, encoder=DjangoJSONEncoder)
     queue = models.CharField(max_length=100, default=DEFAULT_QUEUE)
@@ -265,3 +268,42 @@ class JobVersion(models.Model):
 
     def __str__(self) -> str:
         return f"version {self.version}: {self.change}"
+
+
+class SecretUse(StrEnum):
+    SIGNING = "SIGNING"  # its parts are keys; a request is signed with each of them
+    HEADER = "HEADER"  # its newest part is the value of a header
+
+
+class Secret(models.Model):
+    """What jobs name and nobody sees. Written by `jobs/kept_secrets.py` alone."""
+
+    name = models.CharField(max_length=100, unique=True)
+    use = models.CharField(max_length=8, choices=[(u.value, u.value.capitalize()) for u in SecretUse])
+    created_at = models.DateTimeField()
+    changed_at = models.DateTimeField()
+    changed_by = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        db_table = "onbeat_secret"
+        constraints = [
+            models.CheckConstraint(condition=Q(use__in=[u.value for u in SecretUse]), name="onbeat_secret_use_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SecretPart(models.Model):
+    """One key or value of a secret, sealed (`jobs/vault.py`)."""
+
+    secret = models.ForeignKey(Secret, on_delete=models.CASCADE, related_name="parts")
+    sealed = models.TextField(editable=False)
+    created_at = models.DateTimeField()
+    ends_at = models.DateTimeField(null=True, help_text="Not used from this moment on; empty: no end.")
+
+    class Meta:
+        db_table = "onbeat_secret_part"
+
+    def __str__(self) -> str:
+        return f"a part of {self.secret_id}"

@@ -23,7 +23,8 @@ from jobs.wording import in_words
 
 def checked(key: str, task: str, fields: Mapping[str, Any]) -> Specification:
     """What a job shall be, if it can be; whether there is such a task is another question."""
-    said = Specification(key=key, task=task).changed(fields)
+    named = {"task": task} if task else {}
+    said = Specification(key=key, task=task).changed({**named, **fields})
     said.check()
     return said.normalised()
 

@@ -77,3 +77,15 @@ class NoSuchJob(Refused):
             return
         remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "create it first, or look for its key."
         super().__init__("job", f"There is no job {key[:80]!r}; {remedy}")
+
+
+class InvalidSecret(Refused):
+    """The secret cannot be."""
+
+
+class NoSuchSecret(InvalidSecret):
+    """None has this name."""
+
+
+class SecretInUse(InvalidSecret):
+    """An open job names it."""

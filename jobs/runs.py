@@ -207,6 +207,8 @@ def _row(job: Job, wanted: Wanted, moment: datetime, *, now: datetime) -> Execut
         row.kwargs = dict(wanted.kwargs)
     if wanted.priority is not None:
         row.priority = wanted.priority
+    if row.args and job.http:
+        raise InvalidRun("args", "What is sent to a URL is one object: put it into kwargs.")
     if (wanted.args is None) != (wanted.kwargs is None) and (job.args if wanted.args is None else job.kwargs):
         payloads.check(row.args, row.kwargs, InvalidRun)  # with what it leaves as the job says
     return row

@@ -16,8 +16,9 @@ from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_PRIORITY
 from executions.queues import DEAD_LETTERS
 from executions.retry import DEFAULT_MAX_LOST, MOST_SECONDS, Backoff, RetryPolicy
 from executions.states import Overlap
-from jobs import payloads
+from jobs import payloads, targets
 from jobs.cron import depends_on_key
+from jobs.http_target import HTTP_QUEUE, HTTP_TASK, HttpTarget
 from jobs.jitter import MOST_JITTER_SECONDS
 from jobs.misfires import DEFAULT_MISFIRE_LIMIT, MOST_MISFIRES, Misfire
 from jobs.models import DEFAULT_GRACE_SECONDS, DEFAULT_STOP_GRACE_SECONDS, Job, Kind, Schedule
@@ -38,10 +39,11 @@ _ERROR_NAME = re.compile(r"[A-Za-z_][\w.]{0,199}")
 class Specification:
     key: str
     task: str
+    http: HttpTarget | None = None
     schedule: Cron | Every | Once | Within | None = None
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    queue: str = DEFAULT_QUEUE
+    queue: str | None = None  # by its target, if none is named
     priority: int = DEFAULT_PRIORITY
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     max_lost: int = DEFAULT_MAX_LOST
@@ -64,6 +66,7 @@ class Specification:
         return cls(
             key=job.key,
             task=job.task,
+            http=HttpTarget.stored(job.http) if job.http else None,
             schedule=schedule.recurrence if schedule else None,
             args=tuple(job.args),
             kwargs=job.kwargs,
@@ -89,6 +92,10 @@ class Specification:
                 raise InvalidDefinition(name, f"A job has no field {shown(name)}; {_nearest_field(name, known)}")
         if "schedule" in changes and changes["schedule"] is None:
             changes = {**_IF_NOTHING_IS_SAID, **changes}  # gone with it
+        if changes.get("http") is not None:
+            changes = {"task": HTTP_TASK, **changes}
+        elif "task" in changes:
+            changes = {"http": None, **changes}
         return replace(self, **changes)
 
     def normalised(self) -> "Specification":
@@ -102,6 +109,8 @@ class Specification:
             overlap=overlap,
             misfire=Misfire(self.misfire),
             schedule=_spread(self.schedule, self.key),
+            http=self.http and self.http.normalised(),
+            queue=self.queue or (DEFAULT_QUEUE if self.http is None else HTTP_QUEUE),
             max_concurrency=most,
             retry=replace(self.retry, retry_on=tuple(self.retry.retry_on), give_up_on=tuple(self.retry.give_up_on)),
             args=tuple(self.args),
@@ -112,6 +121,7 @@ class Specification:
     def job_columns(self) -> dict[str, Any]:
         return {
             "task": self.task,
+            "http": self.http and self.http.to_store(),
             "args": list(self.args),
             "kwargs": dict(self.kwargs),
             "queue": self.queue,
@@ -140,7 +150,9 @@ class Specification:
 
     def is_same_as(self, other: "Specification") -> bool:
         """Python holds 1, 1.0 and True equal; a task that gets them does not."""
-        payloads_ = (json.dumps([said.args, said.kwargs], sort_keys=True) for said in (self, other))
+        payloads_ = (
+            json.dumps([said.args, said.kwargs, said.http and said.http.body], sort_keys=True) for said in (self, other)
+        )
         return self == other and len(set(payloads_)) == 1
 
     def differs_in_labels_only(self, other: "Specification") -> bool:
@@ -153,6 +165,7 @@ class Specification:
         _check_numbers(self)
         _check_retry(self.retry)
         _check_labels(self)
+        targets.check_form(self.task, self.http, self.args)
         payloads.check(self.args, self.kwargs, InvalidDefinition)
         _check_policies(self)
 
@@ -197,7 +210,7 @@ def _nearest_field(name: str, known: list[str]) -> str:
 
 
 _JOB_COLUMNS = [
-    *("key", "task", "args", "kwargs", "queue", "priority", "max_attempts", "retry", "max_lost", "overlap"),
+    *("key", "task", "http", "args", "kwargs", "queue", "priority", "max_attempts", "retry", "max_lost", "overlap"),
     *("max_concurrency", "timeout_seconds", "stop_grace_seconds", "keep_result", "owner", "tags"),
 ]
 _SCHEDULE_COLUMNS = [
@@ -246,10 +259,11 @@ def _pattern_columns(pattern: Cron | Every | Once) -> dict[str, Any]:
 _TYPES: dict[str, tuple[Any, str]] = {
     "key": (str, "text"),
     "task": (str, "text"),
+    "http": (HttpTarget | None, "an HttpTarget"),
     "schedule": (Cron | Every | Once | Within | None, "a Cron, Every, Once or Within"),
     "args": (list | tuple, "a list"),
     "kwargs": (Mapping, "a mapping"),
-    "queue": (str, "text"),
+    "queue": (str | None, "text"),
     "priority": (int, "a whole number"),
     "retry": (RetryPolicy, "a RetryPolicy"),
     "max_lost": (int, "a whole number"),
@@ -292,7 +306,7 @@ def _check_names(said: Specification) -> None:
         raise InvalidDefinition(
             "task", f"The task {said.task[:80]!r} must be the registered name of a Celery task, up to 255 characters."
         )
-    if not _QUEUE.fullmatch(said.queue) or said.queue == DEAD_LETTERS:
+    if said.queue is not None and (not _QUEUE.fullmatch(said.queue) or said.queue == DEAD_LETTERS):
         raise InvalidDefinition(
             "queue",
             f"The queue {said.queue[:80]!r} must be 1 to 100 letters, digits and . _ - and not {DEAD_LETTERS!r}.",

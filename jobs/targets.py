@@ -1,23 +1,61 @@
-"""Which tasks a job may run.
+"""What a job may run: a task, or a request to a URL.
 
-Owns the question whether a task's name means something. A name that no installed app registers is refused, since its
-executions would wait for a worker that never comes; a caller who knows that the task lives in another codebase says so.
+Owns the question whether a task's name means something and a URL may be called. A name that no installed app registers
+is refused, since its executions would wait for a worker that never comes; a caller who knows that the task lives in
+another codebase says so.
 """
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from threading import Lock
+from typing import Any
 
 from celery import current_app
 from django.conf import settings
 
+from jobs import addresses, kept_secrets, payloads, web_address
+from jobs.http_target import HTTP_TASK, HttpTarget
 from jobs.refusals import InvalidDefinition
+from jobs.web_address import Rules
 
 _CELERYS_OWN = "celery."
 
 
-def check(task: str, *, lives_elsewhere: bool) -> None:
+def check_form(task: str, http: HttpTarget | None, args: Sequence[Any]) -> None:
+    """What can be told of a target by itself."""
+    if http is None:
+        if task == HTTP_TASK:
+            raise InvalidDefinition("task", f"The task {task!r} calls a URL: give the job an http target instead.")
+        return
+    if task != HTTP_TASK:
+        raise InvalidDefinition("task", "A job runs a task or calls a URL, not both; leave one of them out.")
+    if args:
+        raise InvalidDefinition("args", "What is sent to a URL is one object: put it into kwargs.")
+    http.check(rules())
+    if http.is_asynchronous and not settings.ONBEAT_CALLBACKS_URL:
+        raise InvalidDefinition(
+            "http.is_asynchronous",
+            "A receiver could not tell the end: set ONBEAT_CALLBACKS_URL to where it reaches this installation.",
+        )
+    payloads.check((), {"body": http.body}, InvalidDefinition)
+
+
+def rules() -> Rules:
+    """Where requests may go."""
+    return _rules(tuple(settings.ONBEAT_CALLBACKS_NETWORKS), tuple(settings.ONBEAT_CALLBACKS_PORTS))
+
+
+@cache
+def _rules(networks: tuple[str, ...], ports: tuple[str, ...]) -> Rules:
+    return Rules(addresses.networks(networks), web_address.ports(ports))
+
+
+def check(task: str, http: HttpTarget | None = None, *, lives_elsewhere: bool) -> None:
+    if http is not None:
+        kept_secrets.check_kept(http)
+        return
     if task.startswith(_CELERYS_OWN):
         raise InvalidDefinition("task", f"The task {task!r} is one of Celery's own; choose a task of an application.")
     allowed = settings.ONBEAT_JOBS_ALLOWED_TASKS

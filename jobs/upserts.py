@@ -100,7 +100,7 @@ def _store(
     for place, (one, said) in enumerate(zip(wanted, checked, strict=True)):
         try:
             if one.key not in there:
-                targets.check(one.task, lives_elsewhere=one.task_lives_elsewhere)
+                targets.check(said.task, said.http, lives_elsewhere=one.task_lives_elsewhere)
                 fresh.append((said, new_jobs.first_fire_of(said.schedule, now)))
             elif _says_it_already(there[one.key], said):
                 done[one.key] = Put(there[one.key], Became.UNCHANGED)

@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "jobs.apps.JobsConfig",
     "beat.apps.BeatConfig",
     "workers.apps.WorkersConfig",
+    "callbacks.apps.CallbacksConfig",
     "access.apps.AccessConfig",
     "api.apps.ApiConfig",
     "rest_framework",
@@ -215,6 +216,16 @@ ONBEAT_BEAT_SILENT_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_SILENT_AFTER
 ONBEAT_WORKERS_HEARTBEAT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_HEARTBEAT_SECONDS", 5)
 ONBEAT_WORKERS_LOST_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_LOST_AFTER_SECONDS", 20)
 ONBEAT_WORKERS_TIMEOUT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_TIMEOUT_SECONDS", 3600)
+
+# ── callbacks ────────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_CALLBACKS_NETWORKS = ENVIRONMENT.words("ONBEAT_CALLBACKS_NETWORKS", [])
+ONBEAT_CALLBACKS_PORTS = ENVIRONMENT.words("ONBEAT_CALLBACKS_PORTS", ["80", "443"])
+ONBEAT_CALLBACKS_PER_HOST = ENVIRONMENT.integer("ONBEAT_CALLBACKS_PER_HOST", 8, at_least=1)
+ONBEAT_CALLBACKS_RETRY_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_CALLBACKS_RETRY_AFTER_SECONDS", 3600)
+ONBEAT_CALLBACKS_CA_FILE = ENVIRONMENT.text("ONBEAT_CALLBACKS_CA_FILE")
+ONBEAT_CALLBACKS_URL = ENVIRONMENT.text("ONBEAT_CALLBACKS_URL").rstrip("/")
+# Whoever knows one of these can read the stored secrets. The first seals, each one opens.
+ONBEAT_CALLBACKS_SECRET_KEYS = ENVIRONMENT.words("ONBEAT_CALLBACKS_SECRET_KEYS", [])
 
 # ── access ───────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_ACCESS_AUDIT_DAYS = ENVIRONMENT.integer("ONBEAT_ACCESS_AUDIT_DAYS", 365, at_least=1, at_most=36_600)

@@ -8,12 +8,20 @@ import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.test import override_settings
 
 from tests.platform import Platform
 
 # The same examples in every run: a failure is found by whoever caused it, and not by whoever comes next.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kept_secret_key() -> Iterator[None]:
+    """Secrets are sealed only with a key that outlives the process, as every installation has one."""
+    with override_settings(SECRET_KEY_IS_KEPT=True):
+        yield
 
 
 @pytest.fixture

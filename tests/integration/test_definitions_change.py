@@ -88,7 +88,7 @@ def test_a_stale_edit_is_refused_and_told_the_current_version(noon: datetime) ->
     [
         ({"priorty": 3}, "priorty", "did you mean 'priority'"),
         ({"misfire_grace": 3}, "misfire_grace", "did you mean 'misfire_grace_seconds'"),
-        ({"xyzzy": 3}, "xyzzy", "there are key, task, schedule"),
+        ({"xyzzy": 3}, "xyzzy", "there are key, task, http, schedule"),
         ({"key": "other"}, "key", "cannot be changed; create another job"),
         ({"schedule": None, "max_fires": 3}, "max_fires", "needs a schedule"),
         ({"schedule": None, "misfire": Misfire.SKIP}, "misfire", "needs a schedule"),

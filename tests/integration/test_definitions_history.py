@@ -67,6 +67,7 @@ def test_a_version_holds_the_whole_definition_as_it_was(noon: datetime) -> None:
     assert first == {
         "key": "report",
         "task": "onbeat.echo",
+        "http": None,
         "args": [1],
         "kwargs": {"a": {"b": None}},
         "queue": "batch",

@@ -88,7 +88,7 @@ TABLE: list[tuple[Callable[[], object], str, str, str]] = [
     (created(task="celery.x", task_lives_elsewhere=True), "task", "'celery.x'", "choose a task of an application"),
     (created(kwargs={"a": "x" * 70_000}), "kwargs", "take 70011 bytes", "store large data elsewhere"),
     (created(prioritty=5), "prioritty", "'prioritty'", "did you mean 'priority'"),
-    (created(zzz=5), "zzz", "'zzz'", "there are key, task, schedule"),
+    (created(zzz=5), "zzz", "'zzz'", "there are key, task, http, schedule"),
     (created(max_fires=5), "max_fires", "max_fires", "needs a schedule"),
     (asked(delay=timedelta(seconds=-5)), "delay", "The delay", "0 or more; leave it out to run now"),
     (asked(run_at=NOON - timedelta(days=1)), "run_at", "2026-06-14T12:00:00+00:00", "leave it out to run now"),
