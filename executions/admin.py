@@ -26,7 +26,7 @@ class ReadOnly:
 class AttemptInline(ReadOnly, admin.TabularInline):
     model = Attempt
     extra = 0
-    fields = ["number", "outcome", "worker", "started_at", "finished_at", "error"]
+    fields = ["number", "outcome", "worker", "started_at", "finished_at", "error", "response"]
 
 
 @admin.register(Execution)

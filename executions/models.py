@@ -96,7 +96,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.filter(state=State.RUNNING)
 
     def silent_since(self, moment: datetime) -> "ExecutionQuerySet":
-        return self.running().filter(heartbeat_at__lt=moment)
+        return self.running().filter(heartbeat_at__lt=moment, awaited_until=None)
+
+    def awaited(self) -> "ExecutionQuerySet":
+        """Begun by a worker that is done with them; whoever works on them tells their end."""
+        return self.running().filter(awaited_until__isnull=False)
 
 
 class Execution(models.Model):
@@ -144,6 +148,9 @@ class Execution(models.Model):
     )
     checkpoint = models.JSONField(null=True, help_text="What its handler noted, for the next attempt.")
     progress = models.JSONField(null=True, help_text="How far its handler said it is: done, total, note.")
+    # Its worker is done and its end is told from elsewhere, by this moment.
+    awaited_until = models.DateTimeField(null=True)
+    response = models.JSONField(null=True, help_text="What was answered meanwhile, for its attempt.")
     cancel_requested_at = models.DateTimeField(null=True)
     handled_at = models.DateTimeField(null=True, help_text="When a person dealt with this dead letter.")
     handled_note = models.CharField(max_length=REASON_CHARACTERS, blank=True)
@@ -177,6 +184,11 @@ class Execution(models.Model):
                 fields=["finished_at"], condition=Q(state="DEAD", handled_at=None), name="onbeat_execution_dead"
             ),
             models.Index(fields=["job"], condition=Q(is_waiting=True), name="onbeat_execution_waiting"),
+            models.Index(
+                fields=["awaited_until"],
+                condition=Q(state="RUNNING", awaited_until__isnull=False),
+                name="onbeat_execution_awaited",
+            ),
             models.Index(fields=["job", "-fire_time"], name="onbeat_execution_of_job"),
             # Lists of what went wrong or did not run. What goes as it should is in none of them.
             models.Index(fields=["state", "id"], condition=_UNUSUAL, name="onbeat_execution_unusual"),
@@ -203,6 +215,9 @@ class Attempt(models.Model):
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField()
     error = models.TextField(blank=True)
+    response = models.JSONField(
+        null=True, help_text="What a receiver answered: status, headers, beginning of the body."
+    )
     # Its holder came back when the attempt was over: what it had to say was refused, and is told here.
     refused_at = models.DateTimeField(null=True)
     refused_outcome = models.CharField(max_length=16, choices=choices(Outcome), blank=True, default="", db_default="")
@@ -227,6 +242,7 @@ class Attempt(models.Model):
         start: datetime,
         end: datetime,
         error: str,
+        response: object = None,
     ) -> "Attempt":
         """The record of one that has ended, not stored yet."""
         return cls(
@@ -238,6 +254,7 @@ class Attempt(models.Model):
             started_at=start,
             finished_at=end,
             error=error,
+            response=response,
         )
 
 

@@ -5,7 +5,7 @@ An expected race is an answer, not an exception: somebody else was first, there 
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -22,6 +22,7 @@ class Claim:
     worker: str
     started_at: datetime
     limited_job: int | None = None  # the job whose lock its end must hold
+    response: Any = field(default=None, compare=False, repr=False)  # what was answered to it, for its record
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Finish(StrEnum):
     RETRY = "retry"
     DEAD = "dead"
     CANCELLED = "cancelled"
+    AWAITED = "awaited"
     REFUSED = "refused"
 
 

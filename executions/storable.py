@@ -67,11 +67,17 @@ def _described(value: object) -> str:
         return f"a value of type {type(value).__name__}"
 
 
+class PlainError(Exception):
+    """An error whose text says all that there is to say: it is kept without a traceback."""
+
+
 def storable_error(error: BaseException, *, without: Collection[str] = ()) -> str:
     """The traceback, its end kept when it is too long: that is where the message stands.
 
     Without the files named: those around the handler tell nothing about the error in it.
     """
+    if isinstance(error, PlainError):
+        return storable_text(f"{type(error).__name__}: {error}", ERROR_CHARACTERS)
     told = traceback.TracebackException.from_exception(error)
     told.stack = traceback.StackSummary.from_list([frame for frame in told.stack if frame.filename not in without])
     text = "".join(told.format()).strip()

@@ -19,6 +19,11 @@ def in_words(execution: Execution, *, now: datetime) -> str:
             )
         case State.RUNNING:
             asked = " It was asked to stop." if execution.cancel_requested_at else ""
+            if execution.awaited_until is not None:
+                return (
+                    f"Attempt {execution.attempt} was accepted by its receiver, which tells the end until "
+                    f"{_clock(execution.awaited_until)}.{asked}"
+                )
             return (
                 f"Attempt {execution.attempt} runs on {execution.worker} since {_clock(execution.started_at)}.{asked}"
             )

@@ -14,8 +14,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -47,11 +47,19 @@ class Context:
     claim: Claim | None = field(default=None, repr=False)
     call: Call | None = field(default=None, repr=False)
     wish: Wish | None = field(default=None, repr=False)  # what the handler said about its next attempt
+    no_sooner_than: timedelta = field(default=timedelta(0), repr=False)  # until a retry, whatever the policy says
+    response: Any = field(default=None, repr=False)  # what was answered to it, kept with the attempt
+    awaited_until: datetime | None = field(default=None, repr=False)  # its end is told from elsewhere, by this moment
     _is_stale: bool = field(default=False, repr=False)
     _said_at: float = field(default=float("-inf"), repr=False)
 
     def __bool__(self) -> bool:
         return self.claim is not None
+
+    def claimed(self) -> Claim:
+        """Its claim, with what was answered to it."""
+        assert self.claim is not None
+        return replace(self.claim, response=self.response)
 
     @property
     def idempotency_key(self) -> str:

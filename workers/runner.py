@@ -6,6 +6,7 @@ database; when the database cannot be asked, the step is tried again in place an
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from django.db import connection
 from executions import events, lifecycle
 from executions.clock import Clock
 from executions.messages import Delivery
+from executions.models import Execution
 from executions.outcomes import Claim, Finish, Held, Wish
 from executions.retry import kinds_of
-from executions.states import Outcome
+from executions.states import Outcome, State
 from executions.storable import in_a_line, storable_error, storable_result
 from workers import context, stopping
 from workers.context import Context
@@ -53,18 +55,20 @@ def run(delivery: Delivery, *, worker: str, call: Callable[[], Any], limit_secon
         with context.entered(here):
             result = stopping.call_step(running, call)
     except Cancelled as error:
-        return _stopped(claim, delivery, error, running)
+        return _stopped(here, delivery, error, running)
     except TaskPredicate as error:
-        return _said_in_celerys_words(here, claim, delivery, error)
+        return _said_in_celerys_words(here, delivery, error)
     except Exception as error:
-        return _failed(claim, delivery, error, wish=here.wish)
+        return _failed(here, delivery, error, wish=here.wish)
     except SystemExit as error:
         if terminate_handler_fired():
             raise  # this process is told to end; who sees it end records the loss
-        return _failed(claim, delivery, error)
+        return _failed(here, delivery, error)
     if here.wish is not None:  # `self.retry(throw=False)`
-        return _failed(claim, delivery, Retry("the handler asked for another attempt"), wish=here.wish)
-    return _succeeded(claim, delivery, result)
+        return _failed(here, delivery, Retry("the handler asked for another attempt"), wish=here.wish)
+    if here.awaited_until is not None:
+        return _awaited(here.claimed(), delivery, here.awaited_until)
+    return _succeeded(here.claimed(), delivery, result)
 
 
 def _claim(delivery: Delivery, worker: str) -> Claim | None:
@@ -82,14 +86,21 @@ def _claim(delivery: Delivery, worker: str) -> Claim | None:
     return claim
 
 
-def _said_in_celerys_words(here: Context, claim: Claim, delivery: Delivery, said: Any) -> Ended:
+def hold_back(delivery: Delivery, reason: str, *, until: datetime) -> None:
+    """Before it is claimed: the same attempt comes again at a later moment, and says why."""
+    row = Execution(id=delivery.execution_id, attempt=delivery.attempt)
+    reaching_database(lambda: lifecycle.hold([row], reason=reason, until=until), SHORT_SECONDS)
+    events.emit("held back", **_names(delivery), state=State.SCHEDULED, reason=reason)
+
+
+def _said_in_celerys_words(here: Context, delivery: Delivery, said: Any) -> Ended:
     if isinstance(said, Retry):
         cause = said.exc if isinstance(said.exc, BaseException) else said
-        return _failed(claim, delivery, cause, wish=here.wish or Wish())
+        return _failed(here, delivery, cause, wish=here.wish or Wish())
     if isinstance(said, Reject):
         is_wanted_again: bool = said.requeue  # type: ignore[attr-defined]  # the stubs do not know it
-        return _failed(claim, delivery, said, wish=Wish(gives_up=not is_wanted_again))
-    return _succeeded(claim, delivery, None)  # Ignore: whatever came of it, it is over
+        return _failed(here, delivery, said, wish=Wish(gives_up=not is_wanted_again))
+    return _succeeded(here.claimed(), delivery, None)  # Ignore: whatever came of it, it is over
 
 
 def _succeeded(claim: Claim, delivery: Delivery, result: object) -> Ended:
@@ -99,24 +110,37 @@ def _succeeded(claim: Claim, delivery: Delivery, result: object) -> Ended:
     return Ended(finish, result=kept)
 
 
-def _failed(claim: Claim, delivery: Delivery, error: BaseException, *, wish: Wish | None = None) -> Ended:
+def _awaited(claim: Claim, delivery: Delivery, until: datetime) -> Ended:
+    finish = reaching_database(lambda: lifecycle.await_end(claim, until=until, now=_clock.now()), LONG_SECONDS)
+    if finish is Finish.REFUSED:
+        events.emit("its end was told already", **_names(delivery))
+    else:
+        events.emit("its end is told later" if finish is Finish.AWAITED else finish.value, **_names(delivery))
+    return Ended(finish)
+
+
+def _failed(here: Context, delivery: Delivery, error: BaseException, *, wish: Wish | None = None) -> Ended:
+    claim, soonest = here.claimed(), here.no_sooner_than
     outcome = Outcome.TIMED_OUT if isinstance(error, SoftTimeLimitExceeded) else Outcome.FAILED
     if outcome is Outcome.TIMED_OUT:
         _forget_connection()
     text, kinds = storable_error(error, without=_AROUND_THE_HANDLER), kinds_of(error)
     finish = reaching_database(
-        lambda: lifecycle.fail(claim, error=text, kinds=kinds, outcome=outcome, wish=wish, now=_clock.now()),
+        lambda: lifecycle.fail(
+            claim, error=text, kinds=kinds, outcome=outcome, wish=wish, no_sooner_than=soonest, now=_clock.now()
+        ),
         LONG_SECONDS,
     )
     _say(finish, claim, delivery, outcome, error=in_a_line(error))
     return Ended(finish, error=error)
 
 
-def _stopped(claim: Claim, delivery: Delivery, error: BaseException, running: Call) -> Ended:
+def _stopped(here: Context, delivery: Delivery, error: BaseException, running: Call) -> Ended:
     _forget_connection()
+    claim = here.claimed()
     finish = reaching_database(lambda: lifecycle.stop(claim, now=_clock.now()), LONG_SECONDS)
     if finish is Finish.REFUSED and Why.CANCELLED not in running.reasons:
-        return _failed(claim, delivery, error)  # the handler raised it by itself
+        return _failed(here, delivery, error)  # the handler raised it by itself
     _say(finish, claim, delivery, Outcome.CANCELLED)
     return Ended(finish, error=error)
 

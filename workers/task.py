@@ -5,6 +5,7 @@ other message behaves as plain Celery.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from celery.contrib.django.task import DjangoTask
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
 from django.db import close_old_connections
 
-from executions.messages import Malformed, delivery
+from executions.messages import Delivery, Malformed, delivery
 from executions.outcomes import Finish, Wish
 from jobs import payloads
 from jobs.refusals import InvalidRun
@@ -61,12 +62,20 @@ class Tracking:
             return _run_plain(request, lambda: own(*args, **kwargs))
         limit = _soft_limit(self, request)
         try:
-            ended = runner.run(
-                ours, worker=request.hostname or "", call=lambda: own(*args, **kwargs), limit_seconds=limit
-            )
+            with self.admission(ours) as not_now:
+                if not_now is not None:
+                    runner.hold_back(ours, not_now.reason, until=not_now.until)
+                    raise Ignore("held back")
+                ended = runner.run(
+                    ours, worker=request.hostname or "", call=lambda: own(*args, **kwargs), limit_seconds=limit
+                )
         except Unreachable as error:
             raise Reject(error, requeue=True) from error
         return _in_celerys_words(self, ended)
+
+    def admission(self, _delivery: Delivery) -> AbstractContextManager[Any]:
+        """Around claim and call: what a task needs besides a worker. Who enters gets why not now, or None."""
+        return nullcontext()
 
     def retry(  # the arguments are Celery's
         self,

@@ -11,6 +11,7 @@ from beat.upkeep import (
     rescue,
     results,
     run_keys,
+    unheard,
 )
 from beat.upkeep import partitions as partitions_ahead
 from beat.upkeep import retention as past_their_days
@@ -21,6 +22,7 @@ _MODULES = (
     lost_messages,
     dead_letters,
     pauses,
+    unheard,
     completions,
     run_keys,
     gone_beats,

@@ -8,6 +8,7 @@ For a job with a limit, every verb that starts or ends an attempt holds the job'
 and every end wakes one waiter. A waiter also comes back by itself after a while, so a lost wake-up is only a delay.
 """
 
+from executions.lifecycle.awaited import await_end, claim_from_elsewhere, end_unheard
 from executions.lifecycle.before import (
     SETTLED,
     Split,
@@ -41,10 +42,13 @@ __all__ = [
     "MOVED",
     "SETTLED",
     "Split",
+    "await_end",
     "cancel",
     "checkpoint",
     "claim",
+    "claim_from_elsewhere",
     "claim_of",
+    "end_unheard",
     "explain",
     "fail",
     "heartbeat",

@@ -105,11 +105,11 @@ def _end(
     with transaction.atomic():
         if claim.limited_job is not None:
             concurrency.lock([claim.limited_job])
-        rows = held_by(claim).filter(only or Q()).update(error=error, fingerprint=of_error(error), **changes)
+        changes |= {"error": error, "fingerprint": of_error(error), "awaited_until": None, "response": None}
+        rows = held_by(claim).filter(only or Q()).update(**changes)
         if rows:
-            Attempt.ended(claim.execution_id, claim.attempt, outcome, claim.worker, claim.started_at, now, error).save(
-                force_insert=True
-            )
+            pair, times = (claim.execution_id, claim.attempt), (claim.started_at, now)
+            Attempt.ended(*pair, outcome, claim.worker, *times, error, claim.response).save(force_insert=True)
             if claim.limited_job is not None:
                 wake(claim.limited_job, now=now)
         return bool(rows)

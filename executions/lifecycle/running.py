@@ -88,18 +88,24 @@ def _ask_previous_to_stop(execution_id: uuid.UUID, limit: Limit, *, now: datetim
 
 def claim_of(execution_id: uuid.UUID, attempt: int, *, worker: str) -> Claim | None:
     """The claim that a worker holds already, for whoever must end it in its place."""
-    running = Execution.objects.with_id(execution_id).running().filter(attempt=attempt, worker=worker)
-    facts = running.values_list("started_at", "job_id", "job__max_concurrency").first()
+    return standing_claim(execution_id, attempt, Q(worker=worker, awaited_until=None))
+
+
+def standing_claim(execution_id: uuid.UUID, attempt: int, only: Q) -> Claim | None:
+    """The claim on an attempt that runs."""
+    running = Execution.objects.with_id(execution_id).running().filter(only, attempt=attempt)
+    facts = running.values_list("worker", "started_at", "job_id", "job__max_concurrency", "response").first()
     if facts is None:
         return None
-    started_at, job_id, most = facts
+    worker, started_at, job_id, most, response = facts
     assert started_at is not None  # what runs was started
-    return Claim(execution_id, attempt, worker, started_at, limited_job=None if most is None else job_id)
+    limited_job = None if most is None else job_id
+    return Claim(execution_id, attempt, worker, started_at, limited_job=limited_job, response=response)
 
 
 def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: datetime) -> int:
     """Say that a worker still holds these (execution, attempt) pairs."""
-    return change_free(held, Execution.objects.running().filter(worker=worker), heartbeat_at=now)
+    return change_free(held, Execution.objects.running().filter(worker=worker, awaited_until=None), heartbeat_at=now)
 
 
 def to_stop(held: Collection[tuple[uuid.UUID, int]], *, worker: str) -> list[ToStop]:

@@ -11,13 +11,14 @@ from django.core.management.base import BaseCommand
 
 from executions import queues
 from executions.models import DEFAULT_QUEUE
+from jobs.http_target import HTTP_QUEUE
 from workers import pools
 
 
 class Command(BaseCommand):
     help = (
-        "Start one Celery worker for the default queue, with two processes. All further arguments go to Celery "
-        "and win over ours: `./onbeat worker --concurrency 8 --queues onbeat.batch-etl`."
+        "Start one Celery worker for the queues of tasks and of HTTP callbacks, with two processes. All further "
+        "arguments go to Celery and win over ours: `./onbeat worker --concurrency 8 --queues onbeat.batch-etl`."
     )
 
     def run_from_argv(self, argv: list[str]) -> None:
@@ -46,7 +47,8 @@ def _pool(words: list[str]) -> str:
 def _defaults(arguments: list[str]) -> list[str]:
     # The solo pool runs one at a time; with more it would only take messages ahead of their turn.
     concurrency = "1" if _pool(arguments) == "solo" else "2"
-    words = ["--queues", queues.work_queue(DEFAULT_QUEUE).name, "--concurrency", concurrency, "--loglevel", "INFO"]
+    names = ",".join(queues.work_queue(name).name for name in (DEFAULT_QUEUE, HTTP_QUEUE))
+    words = ["--queues", names, "--concurrency", concurrency, "--loglevel", "INFO"]
     words += ["--hostname", f"onbeat-{os.getpid()}@%h"]
     # Workers gain nothing from talking to each other: what they need to know is in the database.
     words += ["--without-gossip", "--without-mingle"]
