@@ -9,6 +9,15 @@ import re
 # By the domain's field. What is called the same in both stands at the top of a body.
 _POINTERS = {
     "task": "/target/task",
+    "http": "/target/http",
+    "http.url": "/target/http/url",
+    "http.method": "/target/http/method",
+    "http.headers": "/target/http/headers",
+    "http.body": "/target/http/body",
+    "http.timeout_seconds": "/target/http/timeout",
+    "http.expected": "/target/http/expected",
+    "http.secret": "/target/http/secret",
+    "http.is_asynchronous": "/target/http/asynchronous",
     "cron": "/schedule/cron",
     "timezone": "/schedule/timezone",
     "every": "/schedule/every",
@@ -34,6 +43,7 @@ _WORDS = {
     "jitter_seconds": "jitter",
     "stop_grace_seconds": "stop_grace",
     "timeout_seconds": "timeout",
+    "is_asynchronous": "asynchronous",
     "initial_seconds": "initial_delay",
     "cap_seconds": "max_delay",
 }

@@ -19,7 +19,17 @@ from rest_framework.response import Response
 from api.names import in_words_of_a_body, pointer_of
 from executions import events
 from executions.storable import in_a_line
-from jobs.refusals import InvalidRun, JobIsOver, KeyTaken, NoSuchJob, Refused, StaleVersion, shown
+from jobs.refusals import (
+    InvalidRun,
+    JobIsOver,
+    KeyTaken,
+    NoSuchJob,
+    NoSuchSecret,
+    Refused,
+    SecretInUse,
+    StaleVersion,
+    shown,
+)
 
 MEDIA_TYPE = "application/problem+json"
 API_ROOT = "/api/"
@@ -134,9 +144,9 @@ def _of_refusal(error: Refused) -> Problem:
     match error:
         case StaleVersion():
             return Problem(HTTPStatus.PRECONDITION_FAILED, str(error), current_version=error.current)
-        case NoSuchJob():
+        case NoSuchJob() | NoSuchSecret():
             return not_there(str(error))
-        case KeyTaken() | JobIsOver():
+        case KeyTaken() | JobIsOver() | SecretInUse():
             return Problem(HTTPStatus.CONFLICT, str(error))
     if isinstance(error, InvalidRun) and error.field == "job":
         return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))  # the address names it, and not the body

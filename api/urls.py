@@ -3,6 +3,7 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
+from api.completions import CompletionView
 from api.executions.dead_letters import (
     DiscardDeadView,
     DiscardMessagesView,
@@ -22,7 +23,9 @@ from api.jobs.runs import BulkRunsView, RunByKeyView, RunsView
 from api.jobs.views import JobByKeyView, JobsView, JobView
 from api.operations.audit import AuditView
 from api.operations.caller import CallerView
+from api.operations.hosts import HostsView
 from api.operations.queues import QueuesView
+from api.operations.secrets import SecretsView, SecretView
 from api.operations.statistics import StatisticsView
 from api.operations.workers import BeatsView, WorkersView
 
@@ -60,7 +63,12 @@ urlpatterns = [
     path("v1/dead-letters/messages", MessagesView.as_view()),
     path("v1/dead-letters/messages/replay", ReplayMessagesView.as_view()),
     path("v1/dead-letters/messages/discard", DiscardMessagesView.as_view()),
+    # ── Callbacks ──
+    path("v1/completions/<uuid:id>/<int:attempt>/<str:signature>", CompletionView.as_view()),
     # ── Operations ──
+    path("v1/secrets", SecretsView.as_view()),
+    path("v1/secrets/<str:name>", SecretView.as_view()),
+    path("v1/hosts", HostsView.as_view()),
     path("v1/queues", QueuesView.as_view()),
     path("v1/workers", WorkersView.as_view()),
     path("v1/beats", BeatsView.as_view()),

@@ -4,7 +4,7 @@ Owns the frame of a request that changes something. Invariant: the change, its e
 that is kept for an Idempotency-Key are stored together or not at all.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -25,19 +25,28 @@ THROUGH = "rest"
 Handler = Callable[..., Response]
 
 
-class ApiView(APIView):
-    authentication_classes = [ByApiKey, BySession]
-    permission_classes = [RoleNeeded]
+class OpenView(APIView):
+    """For whoever has the address."""
+
+    authentication_classes: Sequence[Any] = []
+    permission_classes: Sequence[Any] = []
     parser_classes = [StrictJson]
     content_negotiation_class = AlwaysJson
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
-    needs: ClassVar[Mapping[str, Role]] = {"GET": Role.VIEWER}
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         # Django takes such a body for an empty one, which would mean "nothing said".
         if request.headers.get("Transfer-Encoding") and not request.META.get("CONTENT_LENGTH"):
             raise Problem(HTTPStatus.LENGTH_REQUIRED, "Send the body whole, with Content-Length, and not chunked.")
         super().initial(request, *args, **kwargs)
+
+
+class ApiView(OpenView):
+    """For callers with a role."""
+
+    authentication_classes = [ByApiKey, BySession]
+    permission_classes = [RoleNeeded]
+    needs: ClassVar[Mapping[str, Role]] = {"GET": Role.VIEWER}
 
     @property
     def caller(self) -> Caller:
@@ -67,7 +76,7 @@ def changes(handler: Handler) -> Handler:
     """For a handler that changes something: all of it or nothing."""
 
     @wraps(handler)
-    def handle(self: ApiView, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def handle(self: OpenView, request: Request, *args: Any, **kwargs: Any) -> Response:
         with transaction.atomic():
             return handler(self, request, *args, **kwargs)
 

@@ -13,8 +13,8 @@ from executions.fingerprint import of_error
 from executions.models import DeadMessage, Execution
 from executions.retry import RetryPolicy
 from executions.states import Trigger
-from jobs import definitions, runs, upserts
-from jobs.models import Job
+from jobs import definitions, kept_secrets, runs, upserts
+from jobs.models import Job, SecretUse
 from tests import ends
 from tests.making import a_job, claimed, every_minute, planned
 from workers.models import Worker
@@ -49,6 +49,7 @@ def inhabit(now: datetime, *, each: int = 3) -> Inhabitants:
     over = a_job(now=now, key="over")
     definitions.archive(over, now=now)
     jobs += [plain, minutely, paused, over]
+    kept_secrets.keep("unused", SecretUse.SIGNING, now=now)
     doomed = [a_job(now=now, key=key) for key in DOOMED]
     for key in RUN_KEYS:
         for job in jobs[:3]:

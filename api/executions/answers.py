@@ -17,7 +17,10 @@ _COLUMNS = (
     *("max_attempts", "worker", "available_at", "created_at", "queued_at", "started_at", "finished_at", "run_key"),
     *("replay_of", "fingerprint", "skipped_count", "skipped_until"),
 )
-_MORE = ("args", "kwargs", "result", "checkpoint", "progress", "cancel_requested_at", "handled_at", "handled_note")
+_MORE = (
+    *("args", "kwargs", "result", "checkpoint", "progress", "awaited_until"),
+    *("cancel_requested_at", "handled_at", "handled_note"),
+)
 
 
 def in_list(execution: Execution) -> dict[str, Any]:
@@ -42,8 +45,8 @@ def in_full(execution: Execution, attempts: list[Attempt], *, now: datetime) -> 
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
-    names = ("number", "outcome", "worker", "started_at", "finished_at", "error", "refused_at", "refused_outcome")
-    return {name: getattr(attempt, name) for name in names}
+    names = ("number", "outcome", "worker", "started_at", "finished_at", "error", "response")
+    return {name: getattr(attempt, name) for name in (*names, "refused_at", "refused_outcome")}
 
 
 def _moments(execution: Execution, attempts: list[Attempt]) -> Iterator[tuple[datetime, str]]:
@@ -104,6 +107,9 @@ class AttemptAnswer(serializers.Serializer[Any]):
     started_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField()
     error = serializers.CharField(allow_blank=True)
+    response = serializers.JSONField(
+        allow_null=True, help_text="Of a callback: status, seconds, headers and the beginning of the body."
+    )
     refused_at = serializers.DateTimeField(allow_null=True)
     refused_outcome = serializers.CharField(allow_blank=True)
 
@@ -119,6 +125,7 @@ class FullExecutionAnswer(ExecutionAnswer):
     result = serializers.JSONField(allow_null=True)
     checkpoint = serializers.JSONField(allow_null=True)
     progress = serializers.JSONField(allow_null=True)
+    awaited_until = serializers.DateTimeField(allow_null=True, help_text="Its receiver tells the end, by this moment.")
     cancel_requested_at = serializers.DateTimeField(allow_null=True)
     handled_at = serializers.DateTimeField(allow_null=True)
     handled_note = serializers.CharField(allow_blank=True)

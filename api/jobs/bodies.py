@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from api.jobs.targets import TargetBody, target_said, target_written
 from api.problems import refuse
 from api.shapes import Body, Flag, ListOf, Moment, Named, Number, OneOf, Text, Values, Whole
 from executions.retry import Backoff, RetryPolicy
@@ -15,7 +16,6 @@ from executions.states import Overlap
 from jobs.misfires import Misfire
 from jobs.models import Job, Kind, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
-from jobs.targets import known_tasks
 from jobs.upserts import Said
 
 _KINDS = ("cron", "every", "once")
@@ -28,11 +28,6 @@ def _optional(help_text: str, **options: Any) -> dict[str, Any]:
 
 def _words(names: Any) -> list[str]:
     return [str(name).lower() for name in names]
-
-
-class TargetBody(Body):
-    task = Text(help_text="The Celery task to run, by its registered name.")
-    lives_elsewhere = Flag(**_optional("The task is in another codebase: do not look for it in the installed apps."))
 
 
 class OnceBody(Body):
@@ -83,7 +78,7 @@ class DefinitionBody(Body):
 
     target = TargetBody()
     args = Values(**_optional("Positional arguments of the task."))
-    kwargs = Named(**_optional("Named arguments of the task."))
+    kwargs = Named(**_optional("Named arguments of the task, or what is sent to the url."))
     schedule = ScheduleBody(
         **_optional("When it fires by itself; without one it runs only when asked.", allow_null=True)
     )
@@ -110,6 +105,7 @@ class JobBody(DefinitionBody):
 def said(body: Mapping[str, Any], *, now: datetime, anchor: datetime | None = None) -> Said:
     """What a body that was read by its shape says. An interval without an anchor gets this one, or begins now."""
     target = body["target"]
+    task, http = target_said(target)
     fields: dict[str, Any] = {name: body[name] for name in _SAME if name in body}
     for name, called in _OTHERWISE.items():
         if called in body:
@@ -120,7 +116,9 @@ def said(body: Mapping[str, Any], *, now: datetime, anchor: datetime | None = No
         fields["retry"] = _retry(body["retry"])
     if body.get("schedule") is not None:
         fields |= _schedule(body["schedule"], now=now, anchor=anchor)
-    return Said(body["key"], target["task"], fields, target.get("lives_elsewhere", False))
+    if http is not None:
+        fields["http"] = http
+    return Said(body["key"], task, fields, target.get("lives_elsewhere", False))
 
 
 _SAME = ("args", "kwargs", "queue", "priority", "max_lost", "keep_result", "max_concurrency", "owner", "tags")
@@ -197,7 +195,7 @@ def written(job: Job, schedule: Schedule | None) -> dict[str, Any]:
     policy = RetryPolicy.stored(job.retry)
     return {
         "key": job.key,
-        "target": {"task": job.task, **({} if job.task in known_tasks() else {"lives_elsewhere": True})},
+        "target": target_written(job),
         "args": job.args,
         "kwargs": job.kwargs,
         "schedule": None if schedule is None else schedule_written(schedule),

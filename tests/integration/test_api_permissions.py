@@ -19,7 +19,7 @@ from api.urls import urlpatterns
 from api.views import ApiView
 from executions.clock import database_now
 from executions.models import Attempt, DeadMessage, Execution, RunKey
-from jobs.models import Job, JobVersion, Schedule
+from jobs.models import Job, JobVersion, Schedule, Secret
 from tests.calling import Answer, Caller
 from tests.inhabited import RUN_KEYS, inhabit
 from tests.integration.conftest import Queues
@@ -70,6 +70,10 @@ OPERATIONS: dict[str, tuple[Role, Any]] = {
     "GET v1/dead-letters/messages": READ,
     "POST v1/dead-letters/messages/replay": (Role.OPERATOR, None),  # with the ids of the test
     "POST v1/dead-letters/messages/discard": (Role.OPERATOR, None),
+    "GET v1/secrets": (Role.EDITOR, None),
+    "PUT v1/secrets/<str:name>": (Role.ADMIN, {"use": "signing"}),
+    "DELETE v1/secrets/<str:name>": (Role.ADMIN, None),
+    "GET v1/hosts": READ,
     "GET v1/queues": READ,
     "GET v1/workers": READ,
     "GET v1/beats": READ,
@@ -78,8 +82,9 @@ OPERATIONS: dict[str, tuple[Role, Any]] = {
     "GET v1/caller": READ,
 }
 FOR_EVERYBODY = ["schema", "docs"]
+BY_SIGNATURE = ["v1/completions/<uuid:id>/<int:attempt>/<str:signature>"]  # see test_completions.py
 CSRF_TOKEN = {"X-CSRFToken": "a" * 32}
-KEPT = (Job, Schedule, JobVersion, Execution, Attempt, RunKey, DeadMessage, AuditEntry, IdempotentAnswer)
+KEPT = (Job, Schedule, JobVersion, Secret, Execution, Attempt, RunKey, DeadMessage, AuditEntry, IdempotentAnswer)
 Send = Callable[[str, str, Any], Answer]
 
 
@@ -113,7 +118,8 @@ def test_a_view_says_which_role_each_of_its_methods_needs() -> None:
 
 
 def test_the_documentation_is_for_everybody_and_nothing_else_is() -> None:
-    assert [address for address, view in routes().items() if not issubclass(view, ApiView)] == FOR_EVERYBODY
+    open_to_all = [address for address, view in routes().items() if not issubclass(view, ApiView)]
+    assert open_to_all == [*FOR_EVERYBODY, *BY_SIGNATURE]
     for address in FOR_EVERYBODY:
         assert Client().get(f"/api/{address}").status_code == 200
 
@@ -133,7 +139,7 @@ def requests(broker: Queues) -> dict[str, tuple[str, Any]]:
     now = database_now()
     there = inhabit(now, each=1)
     dead = there.executions["dead"][0]
-    names = {"<path:key>": "plain", "<path:run_key>": RUN_KEYS[0], "<int:number>": "1"}
+    names = {"<path:key>": "plain", "<path:run_key>": RUN_KEYS[0], "<int:number>": "1", "<str:name>": "unused"}
     jobs = {"POST v1/jobs/<str:job>/resume": "paused", "POST v1/jobs/<str:job>/backfill": "paused"}
     ids = {"cancel": there.executions["scheduled"][0], "retry-now": there.executions["failing"][0]}
     stretch = {"start": str(now - timedelta(minutes=9)), "end": str(now), "dry_run": False}

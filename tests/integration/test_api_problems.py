@@ -76,7 +76,7 @@ def test_a_body_that_cannot_be_read_is_told_so_in_a_sentence(raw: bytes, words: 
         ({"key": 7}, "/key", "must be text, not 7"),
         ({"key": None}, "/key", "must not be null"),
         ({"target": "onbeat.echo"}, "/target", "must be an object"),
-        ({"target": {}}, "/target/task", "task is missing"),
+        ({"target": {"task": "onbeat.echo", "http": {}}}, "/target/http/url", "url is missing"),
         ({"target": {"task": "onbeat.echo", "lives": True}}, "/target/lives", "There is no field 'lives'"),
         ({"args": {}}, "/args", "must be a list"),
         ({"kwargs": []}, "/kwargs", "must be an object"),
