@@ -16,9 +16,9 @@ _PUBLIC_IPV6 = IPv6Network("2000::/3")
 _WITHIN_IT = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 
 
-def networks(texts: Collection[str]) -> tuple[Network, ...]:
-    """Raises ValueError for what is no network."""
-    return tuple(ip_network(text) for text in texts)
+def network(text: str) -> Network:
+    """Raises ValueError for what is none."""
+    return ip_network(text)
 
 
 def unwrapped(address: Address) -> Address:
@@ -28,7 +28,7 @@ def unwrapped(address: Address) -> Address:
 
 def is_allowed(address: Address, allowed: Collection[Network] = ()) -> bool:
     address = unwrapped(address)
-    if any(address.version == network.version and address in network for network in allowed):
+    if any(address.version == each.version and address in each for each in allowed):
         return True
     return _is_public_4(address) if isinstance(address, IPv4Address) else _is_public_6(address)
 

@@ -15,10 +15,11 @@ from typing import Any
 from celery import current_app
 from django.conf import settings
 
-from jobs import addresses, kept_secrets, payloads, web_address
+from jobs import kept_secrets, payloads
+from jobs.addresses import network
 from jobs.http_target import HTTP_TASK, HttpTarget
 from jobs.refusals import InvalidDefinition
-from jobs.web_address import Rules
+from jobs.web_address import Rules, port_range
 
 _CELERYS_OWN = "celery."
 
@@ -49,7 +50,7 @@ def rules() -> Rules:
 
 @cache
 def _rules(networks: tuple[str, ...], ports: tuple[str, ...]) -> Rules:
-    return Rules(addresses.networks(networks), web_address.ports(ports))
+    return Rules(tuple(map(network, networks)), tuple(map(port_range, ports)))
 
 
 def check(task: str, http: HttpTarget | None = None, *, lives_elsewhere: bool) -> None:

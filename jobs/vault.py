@@ -16,8 +16,6 @@ from django.views.decorators.debug import sensitive_variables
 
 from jobs.refusals import InvalidSecret
 
-FEWEST_CHARACTERS = 32
-
 
 class CannotOpen(Exception):
     """None of the keys opens it."""

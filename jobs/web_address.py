@@ -5,7 +5,6 @@ the same scheme, host and port. So odd ways to write an address are refused inst
 """
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -138,12 +137,10 @@ def refusal(address: Address) -> str:
     )
 
 
-def ports(words: Collection[str]) -> tuple[range, ...]:
-    """Of `80`, `8000-8999`. Raises ValueError for what is neither."""
-    found = []
-    for word in words:
-        first, _, last = word.partition("-")
-        found.append(range(int(first), int(last or first) + 1))
-        if not 1 <= found[-1].start < found[-1].stop <= 65_536:
-            raise ValueError(word)
-    return tuple(found)
+def port_range(text: str) -> range:
+    """Of `80` or `8000-8999`. Raises ValueError for what is neither."""
+    first, _, last = text.partition("-")
+    found = range(int(first), int(last or first) + 1)
+    if not 1 <= found.start < found.stop <= 65_536:
+        raise ValueError(text)
+    return found

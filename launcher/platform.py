@@ -28,7 +28,7 @@ def run() -> int:
     """Web, one beat and one worker, on SQLite unless the environment names services."""
     data_dir = folders.data_dir()
     with folders.hold(data_dir) as lock, web_socket() as listening:
-        environment = {"DATA_DIR": str(data_dir)}
+        environment = _for_all(data_dir, listening)
         _prepare(data_dir, environment, demo="embedded")
         programs = [web(listening, environment), beat("beat", environment), worker(environment)]
         _supervise(programs, lock, listening.getsockname()[1], {"data": str(data_dir)})
@@ -43,7 +43,7 @@ def up() -> int:
             flower_port = free.getsockname()[1]  # Flower cannot be handed a socket; it takes the port in a moment
         with services.held(data_dir, print) as addresses:
             # In the programs' own environment, where they win over whatever the caller's names.
-            environment = {"DATA_DIR": str(data_dir), **addresses.as_env()}
+            environment = {**_for_all(data_dir, listening), **addresses.as_env()}
             _prepare(data_dir, environment, demo="always")
             programs = [
                 web(listening, environment),
@@ -98,6 +98,15 @@ def worker(environment: Mapping[str, str]) -> Program:
 def flower(port: int, environment: Mapping[str, str]) -> Program:
     command = [_script("celery"), "-A", "scheduler_project", "flower", f"--address={_HOST}", f"--port={port}"]
     return Program("flower", [*command, "--max_tasks=10000", "--loglevel=WARNING"], environment)
+
+
+def _for_all(data_dir: Path, listening: socket.socket) -> dict[str, str]:
+    """Receivers of callbacks on this machine reach the web process here, unless the environment says from elsewhere."""
+    here = f"http://{_HOST}:{listening.getsockname()[1]}"
+    return {
+        "DATA_DIR": str(data_dir),
+        "ONBEAT_CALLBACKS_URL": os.environ.get("ONBEAT_CALLBACKS_URL", "").strip() or here,
+    }
 
 
 def _script(name: str) -> str:

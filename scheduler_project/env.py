@@ -82,9 +82,31 @@ class Environment:
 
         return self._parsed(name, default, parse, f"a number of seconds above {above:g}")
 
-    def words(self, name: str, default: Iterable[str]) -> list[str]:
+    def words(
+        self, name: str, default: Iterable[str], *, each: Callable[[str], object] = str, allowed: str = ""
+    ) -> list[str]:
+        """Separated by commas. `each` raises ValueError for a word that is not what is allowed."""
+
+        def parse(text: str) -> list[str]:
+            words = [word.strip() for word in text.split(",") if word.strip()]
+            for word in words:
+                each(word)
+            return words
+
+        return self._parsed(name, list(default), parse, allowed)
+
+    def secrets(self, name: str, *, at_least: int) -> list[str]:
+        """Words that no message shows."""
+        words = self.words(name, [])
+        if any(len(word) < at_least for word in words):
+            raise ImproperlyConfigured(f"{name} must be texts of at least {at_least} characters, separated by commas.")
+        return words
+
+    def file(self, name: str) -> str:
         text = self.text(name)
-        return [word.strip() for word in text.split(",") if word.strip()] if text else list(default)
+        if text and not os.access(text, os.R_OK):
+            raise ImproperlyConfigured(f"{name} must be a file that can be read, not {text!r}.")
+        return text
 
     def _parsed(self, name: str, default: T, parse: Callable[[str], T], allowed: str) -> T:
         text = self.text(name)

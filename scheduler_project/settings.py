@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from psycopg import IsolationLevel
 
+from jobs.addresses import network
+from jobs.web_address import port_range
 from scheduler_project import env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -218,14 +220,20 @@ ONBEAT_WORKERS_LOST_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_LOST_AFT
 ONBEAT_WORKERS_TIMEOUT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_TIMEOUT_SECONDS", 3600)
 
 # ── callbacks ────────────────────────────────────────────────────────────────────────────────────────────────────
-ONBEAT_CALLBACKS_NETWORKS = ENVIRONMENT.words("ONBEAT_CALLBACKS_NETWORKS", [])
-ONBEAT_CALLBACKS_PORTS = ENVIRONMENT.words("ONBEAT_CALLBACKS_PORTS", ["80", "443"])
+ONBEAT_CALLBACKS_NETWORKS = ENVIRONMENT.words(
+    "ONBEAT_CALLBACKS_NETWORKS", [], each=network, allowed="networks such as 10.20.0.0/16, separated by commas"
+)
+ONBEAT_CALLBACKS_PORTS = ENVIRONMENT.words(
+    "ONBEAT_CALLBACKS_PORTS", ["80", "443"], each=port_range, allowed="ports and ranges such as 443,8000-8999"
+)
 ONBEAT_CALLBACKS_PER_HOST = ENVIRONMENT.integer("ONBEAT_CALLBACKS_PER_HOST", 8, at_least=1)
 ONBEAT_CALLBACKS_RETRY_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_CALLBACKS_RETRY_AFTER_SECONDS", 3600)
-ONBEAT_CALLBACKS_CA_FILE = ENVIRONMENT.text("ONBEAT_CALLBACKS_CA_FILE")
+ONBEAT_CALLBACKS_CA_FILE = ENVIRONMENT.file("ONBEAT_CALLBACKS_CA_FILE")
 ONBEAT_CALLBACKS_URL = ENVIRONMENT.text("ONBEAT_CALLBACKS_URL").rstrip("/")
+if ONBEAT_CALLBACKS_URL:
+    env.address("ONBEAT_CALLBACKS_URL", ONBEAT_CALLBACKS_URL, ("https", "http"))
 # Whoever knows one of these can read the stored secrets. The first seals, each one opens.
-ONBEAT_CALLBACKS_SECRET_KEYS = ENVIRONMENT.words("ONBEAT_CALLBACKS_SECRET_KEYS", [])
+ONBEAT_CALLBACKS_SECRET_KEYS = ENVIRONMENT.secrets("ONBEAT_CALLBACKS_SECRET_KEYS", at_least=32)
 
 # ── access ───────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_ACCESS_AUDIT_DAYS = ENVIRONMENT.integer("ONBEAT_ACCESS_AUDIT_DAYS", 365, at_least=1, at_most=36_600)

@@ -12,8 +12,8 @@ import pytest
 from callbacks import resolving
 from callbacks.refusals import Forbidden, Unanswered
 from callbacks.sending import READ_BYTES, Answer, Request, send
-from jobs.addresses import literal, networks
-from jobs.web_address import Rules, parsed, ports
+from jobs.addresses import literal, network
+from jobs.web_address import Rules, parsed
 from tests.receiver import (
     Act,
     Receiver,
@@ -28,8 +28,9 @@ from tests.receiver import (
     silent,
 )
 
-HERE = Rules(networks(["127.0.0.0/8"]), ports(["1-65535"]))
-PUBLIC = Rules(ports=ports(["1-65535"]))
+ANY_PORT = (range(1, 65_536),)
+HERE = Rules((network("127.0.0.0/8"),), ANY_PORT)
+PUBLIC = Rules(ports=ANY_PORT)
 
 
 def get(url: str, *, rules: Rules = HERE, seconds: float = 30, ca_file: str = "") -> Answer:
@@ -146,7 +147,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_called(monkeypatch: 
     """First an allowed address, then another: whoever asked twice would go where nobody looked."""
     with receiving(answer(204)) as receiver:
         asked = resolves_to(monkeypatch, ["127.0.0.1"], ["10.0.0.1"])
-        only_here = Rules(networks(["127.0.0.1/32"]), ports(["1-65535"]))
+        only_here = Rules((network("127.0.0.1/32"),), ANY_PORT)
         got = get(receiver.url(host="rebind.example"), rules=only_here)
     assert (got.status, asked) == (204, ["rebind.example"])
     assert receiver.sent[0].headers["host"] == f"rebind.example:{receiver.port}"
@@ -155,7 +156,7 @@ def test_a_name_is_resolved_once_and_the_checked_address_is_called(monkeypatch: 
 @pytest.mark.usefixtures("no_sockets")
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"])
 def test_an_address_that_was_allowed_and_is_no_longer_is_refused_before_any_socket(host: str) -> None:
-    url = parsed(f"http://{host}:80/", Rules(networks(["127.0.0.0/8", "::1/128"])))
+    url = parsed(f"http://{host}:80/", Rules((network("127.0.0.0/8"), network("::1/128"))))
     with pytest.raises(Forbidden, match="not a public one"):
         send(Request("GET", url, (), b""), PUBLIC, seconds=5)
 

@@ -80,6 +80,28 @@ def test_seconds_that_are_not_above_the_bound_or_endless_are_refused(value: str)
     assert str(refusal.value) == f"WAIT must be a number of seconds above 0.5, not {value!r}."
 
 
+def test_a_word_that_cannot_be_is_refused() -> None:
+    found = environment(SIZES="1,two")
+    with pytest.raises(ImproperlyConfigured, match=r"SIZES must be numbers, not '1,two'\."):
+        found.words("SIZES", [], each=int, allowed="numbers")
+
+
+def test_a_secret_that_is_too_short_is_refused_and_not_shown() -> None:
+    found = environment(KEYS=f"{'x' * 32},short")
+    with pytest.raises(ImproperlyConfigured, match="KEYS must be texts of at least 32 characters") as refusal:
+        found.secrets("KEYS", at_least=32)
+    assert "short" not in str(refusal.value)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    there = tmp_path / "there.pem"
+    there.touch()
+    assert environment(CA=str(there)).file("CA") == str(there)
+    assert environment().file("CA") == ""
+    with pytest.raises(ImproperlyConfigured, match="CA must be a file that can be read"):
+        environment(CA=str(tmp_path / "gone.pem")).file("CA")
+
+
 def test_variables_with_the_prefix_that_nobody_asked_for_are_unknown() -> None:
     found = environment(ONBEAT_B="1", ONBEAT_A="1", ONBEAT_ASKED="1", PATH="/bin")
     found.text("ONBEAT_ASKED")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings as project_settings
 from django.core import checks
+from django.core.exceptions import ImproperlyConfigured
 
 from beat.checks import fires_are_seen_in_time
 from executions.checks import broker_and_database_go_together, dead_letters_are_kept_longest
@@ -165,3 +166,25 @@ def test_a_misspelt_variable_is_an_error_with_the_nearest_name(variable: str, hi
 @pytest.mark.parametrize("variable", ["ONBEAT_ENV_FILE", "ONBEAT_ADMIN_PASSWORD"])
 def test_the_variables_of_the_launcher_are_known(variable: str, defaults: dict[str, Any]) -> None:
     assert variable in defaults["ENVIRONMENT"].asked_for
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ONBEAT_CALLBACKS_NETWORKS", "10.0.0.1/8"),
+        ("ONBEAT_CALLBACKS_NETWORKS", "127.0.0.0/8,intranet"),
+        ("ONBEAT_CALLBACKS_PORTS", "443,http"),
+        ("ONBEAT_CALLBACKS_PORTS", "9000-8000"),
+        ("ONBEAT_CALLBACKS_PER_HOST", "0"),
+        ("ONBEAT_CALLBACKS_CA_FILE", "/nowhere/ca.pem"),
+        ("ONBEAT_CALLBACKS_URL", "onbeat.example.org"),
+        ("ONBEAT_CALLBACKS_SECRET_KEYS", "short"),
+    ],
+)
+def test_settings_of_callbacks_that_cannot_be_stop_the_start(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = Environment({"DATA_DIR": str(tmp_path), name: value})
+    monkeypatch.setattr(Environment, "of_process", lambda root: given)
+    with pytest.raises(ImproperlyConfigured, match=f"^{name} must "):
+        runpy.run_path(str(project_settings.BASE_DIR / "scheduler_project" / "settings.py"))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs.addresses import is_allowed, literal, networks
-from jobs.web_address import Rules, Unfit, parsed, ports
+from jobs.addresses import is_allowed, literal, network
+from jobs.web_address import Rules, Unfit, parsed, port_range
 
 PUBLIC = Rules()
 HOSTILE = {
@@ -129,7 +129,7 @@ def test_what_people_see_has_no_query() -> None:
 
 
 def test_an_allowed_network_opens_itself_and_nothing_else() -> None:
-    rules = Rules(networks(["10.1.0.0/16", "fd00:1::/32"]))
+    rules = Rules((network("10.1.0.0/16"), network("fd00:1::/32")))
     assert parsed("http://10.1.2.3/", rules).host == "10.1.2.3"
     assert parsed("http://[fd00:1::5]/", rules).host == "fd00:1::5"
     for url in ("http://10.2.0.1/", "http://[fd00:2::5]/", "http://127.0.0.1/", "http://localhost/"):
@@ -138,18 +138,18 @@ def test_an_allowed_network_opens_itself_and_nothing_else() -> None:
 
 
 def test_an_allowed_loopback_may_be_called_by_its_name() -> None:
-    assert parsed("http://localhost/", Rules(networks(["127.0.0.0/8"]))).host == "localhost"
+    assert parsed("http://localhost/", Rules((network("127.0.0.0/8"),))).host == "localhost"
 
 
 def test_a_mapped_address_is_looked_at_as_the_one_it_hides() -> None:
     mapped = literal("::ffff:10.1.2.3")
     assert mapped is not None
-    assert is_allowed(mapped, networks(["10.1.0.0/16"]))
-    assert not is_allowed(mapped, networks(["::/0"]))
+    assert is_allowed(mapped, [network("10.1.0.0/16")])
+    assert not is_allowed(mapped, [network("::/0")])
 
 
-def test_ports_are_numbers_and_ranges() -> None:
-    assert ports(["80", "8000-8002"]) == (range(80, 81), range(8000, 8003))
+def test_a_port_is_a_number_or_a_range() -> None:
+    assert (port_range("80"), port_range("8000-8002")) == (range(80, 81), range(8000, 8003))
     for wrong in ("x", "0", "70000", "9-8", "-", ""):
         with pytest.raises(ValueError, match=r"."):
-            ports([wrong])
+            port_range(wrong)
