@@ -4,6 +4,7 @@ Invariant: it connects to a checked address and to no other; the deadline bounds
 drips; no more than the wanted bytes of it are read. It follows no redirect, uses no proxy and decodes nothing.
 """
 
+import logging
 import ssl
 import time
 from collections.abc import Iterable
@@ -19,6 +20,10 @@ from jobs.addresses import Address
 from jobs.web_address import Rules, WebAddress
 
 READ_BYTES = 64 * 1024  # of an answer; what lies beyond is not read
+
+# At DEBUG the library tells the headers of answers, in which a receiver may echo what it was sent.
+for _name in ("httpcore2.connection", "httpcore2.http11"):
+    logging.getLogger(_name).disabled = True
 
 
 @dataclass(frozen=True)

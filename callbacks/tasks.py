@@ -7,6 +7,7 @@ from uuid import UUID
 
 from celery import shared_task
 from django.conf import settings
+from django.db import connection
 
 from callbacks import completions, hosts, verdicts
 from callbacks.hosts import NotNow
@@ -45,7 +46,7 @@ class CallbackTask(TrackedTask):
             origin = parsed(HttpTarget.stored(job.http).url, rules()).origin
         except (Unfit, TypeError, ValueError):
             return nullcontext()
-        seconds = HttpTarget.stored(job.http).timeout_seconds
+        seconds = _seconds(job, HttpTarget.stored(job.http))
         return hosts.place_at(origin, delivery.execution_id, delivery.attempt, seconds=seconds)
 
 
@@ -68,8 +69,9 @@ def _made(run: Context, job: Job, target: HttpTarget, payload: dict[str, Any]) -
     completion_url = completions.url_of(run) if target.is_asynchronous else ""
     request = request_of(target, url, payload, run, material, completion_url=completion_url, now=began)
     asked = f"{target.method} {url.shown}"
+    _give_connection_back()
     try:
-        answer = send(request, rules(), seconds=target.timeout_seconds, ca_file=settings.ONBEAT_CALLBACKS_CA_FILE)
+        answer = send(request, rules(), seconds=_seconds(job, target), ca_file=settings.ONBEAT_CALLBACKS_CA_FILE)
     except Unanswered as error:
         hosts.went_wrong(url.origin, str(error), now=_clock.now())
         raise Unanswered(f"{asked}: {error}") from None
@@ -103,6 +105,17 @@ def _judged(run: Context, job: Job, target: HttpTarget, url: WebAddress, answer:
         case Verdict.GONE:
             _pause(job, f"{asked} answered 410 Gone")
             raise AnsweredNo(f"{said}; the job is paused")
+
+
+def _seconds(job: Job, target: HttpTarget) -> float:
+    """Where no time limit of the job stops a worker's thread, this does."""
+    return min(target.timeout_seconds, job.timeout_seconds or target.timeout_seconds)
+
+
+def _give_connection_back() -> None:
+    """Whoever waits for a host needs no connection to the database meanwhile."""
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 def _pause(job: Job, reason: str) -> None:

@@ -25,18 +25,18 @@ _READY_SECONDS = 60
 
 
 def run() -> int:
-    """Web, one beat and one worker, on SQLite unless the environment names services."""
+    """Web, one beat and workers, on SQLite unless the environment names services."""
     data_dir = folders.data_dir()
     with folders.hold(data_dir) as lock, web_socket() as listening:
         environment = _for_all(data_dir, listening)
         _prepare(data_dir, environment, demo="embedded")
-        programs = [web(listening, environment), beat("beat", environment), worker(environment)]
+        programs = [web(listening, environment), beat("beat", environment), *workers(environment)]
         _supervise(programs, lock, listening.getsockname()[1], {"data": str(data_dir)})
     return 0
 
 
 def up() -> int:
-    """Web, two beats, one worker and Flower, on private PostgreSQL, Redis and RabbitMQ."""
+    """Web, two beats, workers and Flower, on private PostgreSQL, Redis and RabbitMQ."""
     data_dir = folders.data_dir()
     with folders.hold(data_dir) as lock, web_socket() as listening:
         with _first_free(_FLOWER_PORT) as free:
@@ -49,7 +49,7 @@ def up() -> int:
                 web(listening, environment),
                 beat("beat-1", environment),
                 beat("beat-2", environment),
-                worker(environment),
+                *workers(environment),
                 flower(flower_port, environment),
             ]
             facts = {"flower": f"http://{_HOST}:{flower_port}/", "data": str(data_dir)}
@@ -91,8 +91,13 @@ def beat(name: str, environment: Mapping[str, str]) -> Program:
     return Program(name, [sys.executable, str(folders.ROOT / "manage.py"), "run_beat"], environment)
 
 
-def worker(environment: Mapping[str, str]) -> Program:
-    return Program("worker", [sys.executable, str(folders.ROOT / "manage.py"), "worker"], environment)
+def workers(environment: Mapping[str, str]) -> list[Program]:
+    """One for tasks and one for HTTP callbacks, so that slow hosts hold up no tasks."""
+    command = [sys.executable, str(folders.ROOT / "manage.py"), "worker", "--only"]
+    return [
+        Program("worker", [*command, "tasks"], environment),
+        Program("callbacks", [*command, "callbacks"], environment),
+    ]
 
 
 def flower(port: int, environment: Mapping[str, str]) -> Program:

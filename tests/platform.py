@@ -140,7 +140,7 @@ class Platform:
                 process.show()
         if self.is_full:
             self._administer(f'DROP DATABASE "{self.name}" WITH (FORCE)')
-            self._delete_queues("default", "dead-letters")
+            self._delete_queues("default", "http", "dead-letters")
 
     def _administer(self, statement: str) -> None:
         with psycopg.connect(settings.DATABASE_URL, autocommit=True) as connection:
@@ -185,7 +185,8 @@ class Platform:
         return self.start(name, [sys.executable, "manage.py", "run_beat"], **environment)
 
     def worker(self, name: str = "worker", *arguments: str) -> Process:
-        command = [str(BIN / "celery"), "-A", "scheduler_project", "worker", "-Q", f"{self.name}.default", "-c", "2"]
+        queues = f"{self.name}.default,{self.name}.http"
+        command = [str(BIN / "celery"), "-A", "scheduler_project", "worker", "-Q", queues, "-c", "2"]
         return self.start(name, [*command, "-n", f"{name}@%h", "-l", "INFO", *arguments])
 
     def web(self, name: str = "web", **environment: str) -> str:

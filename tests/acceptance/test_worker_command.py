@@ -3,6 +3,7 @@
 import sys
 
 from tests.platform import Platform
+from tests.tiers import once_embedded
 from tests.waiting import wait_until
 
 
@@ -24,4 +25,24 @@ def test_a_dangerous_setting_stops_it(platform: Platform) -> None:
 
 
 def test_its_help_says_what_it_is(platform: Platform) -> None:
-    assert "Start one Celery worker for the default queue" in platform.manage("worker", "--help")
+    assert "Start one Celery worker for the queues of tasks and of HTTP callbacks" in platform.manage(
+        "worker", "--help"
+    )
+
+
+@once_embedded
+def test_it_may_be_for_callbacks_alone(platform: Platform) -> None:
+    platform.migrate()
+    platform.start("worker", [sys.executable, "manage.py", "worker", "--only", "callbacks"])
+    signed_on = "SELECT pool, concurrency, queues FROM onbeat_worker"
+    ((pool, concurrency, queues),) = wait_until(lambda: platform.rows(signed_on), what="it has signed on")
+    assert (pool, concurrency) == ("threads", 16)
+    assert f"{platform.name}.http" in queues
+    assert f"{platform.name}.default" not in queues
+
+
+@once_embedded
+def test_what_it_is_for_must_be_one_of_two(platform: Platform) -> None:
+    worker = platform.start("worker", [sys.executable, "manage.py", "worker", "--only", "mail"])
+    wait_until(lambda: not worker.is_running(), what="it refuses to start")
+    assert "argument --only: invalid choice: 'mail' (choose from 'tasks', 'callbacks')" in worker.output()

@@ -60,6 +60,13 @@ def test_an_answer_is_read_whole() -> None:
     assert receiver.sent[0].headers["host"] == f"127.0.0.1:{receiver.port}"
 
 
+def test_no_header_of_an_answer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "httpcore2.http11")
+    with receiving(answer(x_echo="hunter2")) as receiver:
+        get(receiver.url())
+    assert "hunter2" not in caplog.text
+
+
 @pytest.mark.parametrize("act", [drip, drip_headers, silent])
 def test_no_answer_however_slow_stretches_the_deadline(act: Act) -> None:
     with receiving(act) as receiver, pytest.raises(Unanswered, match=r"no whole answer within 0\.4 s"):
