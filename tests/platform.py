@@ -189,9 +189,15 @@ class Platform:
         command = [str(BIN / "celery"), "-A", "scheduler_project", "worker", "-Q", queues, "-c", "2"]
         return self.start(name, [*command, "-n", f"{name}@%h", "-l", "INFO", *arguments])
 
-    def web(self, name: str = "web", **environment: str) -> str:
-        """Start the web process on a free port of this machine; its address, once it answers."""
-        command = [str(BIN / "gunicorn"), "scheduler_project.wsgi", "--bind", "127.0.0.1:0", "--no-control-socket"]
+    def web(self, name: str = "web", *, port: int = 0, **environment: str) -> str:
+        """Start the web process on a port of this machine, a free one if none is named; its address when it answers."""
+        command = [
+            str(BIN / "gunicorn"),
+            "scheduler_project.wsgi",
+            "--bind",
+            f"127.0.0.1:{port}",
+            "--no-control-socket",
+        ]
         process = self.start(name, [*command, "--threads", "2"], **environment)
         listening = wait_until(lambda: _LISTENING.search(process.output()), what=f"{name} listens")
         address = f"http://{listening[1]}"

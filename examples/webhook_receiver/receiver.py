@@ -1,7 +1,6 @@
-"""A receiver of Onbeat's callbacks that needs nothing but Python. Run it: WEBHOOK_KEY=whsec_… python receiver.py"""
+"""A receiver of callbacks that needs nothing but Python: WEBHOOK_KEY=whsec_… python3 receiver.py"""
 
 import base64
-import hashlib
 import hmac
 import os
 import time
@@ -13,13 +12,15 @@ KEY = base64.b64decode(os.environ["WEBHOOK_KEY"].removeprefix("whsec_"))
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        id, sent = self.headers["webhook-id"], self.headers["webhook-timestamp"]
-        digest = hmac.digest(KEY, f"{id}.{sent}.".encode() + body, hashlib.sha256)
-        wanted = f"v1,{base64.b64encode(digest).decode()}"
-        given = self.headers["webhook-signature"].split(" ")
+        id, sent = self.headers["webhook-id"], self.headers["webhook-timestamp"] or "0"
+        digest = hmac.digest(KEY, f"{id}.{sent}.".encode() + body, "sha256")
+        wanted = "v1," + base64.b64encode(digest).decode()
+        given = (self.headers["webhook-signature"] or "").split()
         is_genuine = any(hmac.compare_digest(wanted, one) for one in given) and abs(time.time() - int(sent)) < 300
-        self.send_response(204 if is_genuine else 401)  # here: do the work, once for each webhook-id
+        later = self.headers["onbeat-completion-url"]
+        self.send_response(401 if not is_genuine else 202 if later else 204)  # do the work, once for each webhook-id
         self.end_headers()
+        print("genuine" if is_genuine else "not genuine", body.decode(), later or "", flush=True)
 
 
 ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "9000"))), Receiver).serve_forever()
