@@ -43,7 +43,12 @@ class Word:
 
 
 def url_of(run: Context) -> str:
-    return f"{settings.ONBEAT_CALLBACKS_URL}{PATH}/{_signer.sign(f'{run.execution_id}/{run.attempt}')}"
+    assert run.execution_id is not None
+    return settings.ONBEAT_CALLBACKS_URL + path_of(run.execution_id, run.attempt)
+
+
+def path_of(execution_id: UUID, attempt: int) -> str:
+    return f"{PATH}/{_signer.sign(f'{execution_id}/{attempt}')}"
 
 
 def is_signed(execution_id: UUID, attempt: int, signature: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from api.jobs import bodies
 from api.jobs.examples import ONE_OFF, RECURRING
 from beat.models import Beat
+from callbacks import completions
 from executions import lifecycle, queues, statistics
 from executions.fingerprint import of_error
 from executions.models import DeadMessage, Execution
@@ -32,6 +33,7 @@ class Inhabitants:
     doomed: list[int]  # more of them, for whoever wants to archive one
     executions: dict[str, list[str]]  # of the job "plain", by what became of them
     messages: list[int]
+    completion: list[str]  # of one whose end is told later: its id, attempt and signature
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -55,6 +57,7 @@ def inhabit(now: datetime, *, each: int = 3) -> Inhabitants:
         for job in jobs[:3]:
             runs.run(job, run_key=key, delay=timedelta(hours=1), now=now)
     executions = _executions(plain, each, now)
+    awaited = executions["awaited"][0]
     _processes(executions["running"], now)
     statistics.roll_up(now)
     return Inhabitants(
@@ -62,13 +65,14 @@ def inhabit(now: datetime, *, each: int = 3) -> Inhabitants:
         doomed=[job.pk for job in doomed],
         executions={name: [str(row.pk) for row in rows] for name, rows in executions.items()},
         messages=[message.pk for message in _messages(each, now)],
+        completion=completions.path_of(awaited.pk, awaited.attempt).split("/")[-3:],
     )
 
 
 def _executions(job: Job, each: int, now: datetime) -> dict[str, list[Execution]]:
     """A second apart, all of them past."""
     moments = iter(now - timedelta(seconds=second) for second in range(1, 10_000))
-    names = ("scheduled", "queued", "running", "succeeded", "failing", "dead", "cancelled")
+    names = ("scheduled", "queued", "running", "succeeded", "failing", "dead", "cancelled", "awaited")
     made = {name: [planned(job, next(moments)) for _ in range(each)] for name in names}
     lifecycle.mark_queued(made["queued"], now=now)
     for name, end in {"running": None, "succeeded": ends.succeed, "failing": ends.retry, "dead": ends.give_up}.items():
@@ -76,6 +80,8 @@ def _executions(job: Job, each: int, now: datetime) -> dict[str, list[Execution]
             claim = claimed(row, now=now)
             if end is not None:
                 end(claim, now)
+    for row in made["awaited"]:
+        lifecycle.await_end(claimed(row, now=now), until=now + timedelta(hours=1), now=now)
     lifecycle.cancel([row.pk for row in made["cancelled"]], reason="not wanted", now=now)
     first = now - timedelta(hours=3)
     stretch = job.new_skipped_row(first, first + timedelta(minutes=9), 10, reason="paused", now=now)

@@ -79,23 +79,27 @@ def named(there: dict[str, Any]) -> Iterator[tuple[str, str, list[Any]]]:
     yield "jobs_create", "body.key", [f"new-{number}" for number in range(100)]
     yield "executions_cancel", "path.id", [*executions["scheduled"], *executions["queued"], *executions["running"]]
     yield "executions_retry_now", "path.id", executions["failing"]
+    for name, value in zip(("id", "attempt", "signature"), there["completion"], strict=True):
+        yield "completions_tell", f"path.{name}", [value]
     yield "executions_replay", "path.id", [*executions["dead"], *executions["succeeded"], *executions["skipped"]]
 
 
 def settings(there: dict[str, Any], secret: str) -> str:
     """The settings file of schemathesis."""
-    dictionaries, common, special = ["[dictionaries]"], ["[parameters]"], []
+    dictionaries, common = ["[dictionaries]"], ["[parameters]"]
+    special: dict[str, list[str]] = defaultdict(list)
     for number, (operation, place, values) in enumerate(named(there)):
         dictionaries.append(f"names-{number} = {{ values = {json.dumps(values)} }}")
         binding = f'"{place}" = {{ dictionary = "names-{number}", probability = {OFTEN} }}'
-        if operation:
-            special += ["[[operations]]", f'include-operation-id = "{operation}"', f"parameters = {{ {binding} }}"]
-        else:
-            common.append(binding)
+        (special[operation] if operation else common).append(binding)
     doomed = {"doomed_id": there["doomed"][0], "doomed_key": DOOMED[1]}
     alike = ALIKE if os.environ.get("TEST_LONG") else ALIKE + ALIKE_IN_A_FRAME
     head = SETTINGS.format(seed=SEED, secret=secret, examples=EXAMPLES, alike=json.dumps(alike), **doomed)
-    return "\n".join([head, *special, *dictionaries, *common])
+    own = [
+        f'[[operations]]\ninclude-operation-id = "{name}"\nparameters = {{ {", ".join(bindings)} }}'
+        for name, bindings in special.items()
+    ]
+    return "\n".join([head, *own, *dictionaries, *common])
 
 
 @once_full
