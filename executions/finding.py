@@ -136,7 +136,7 @@ def _furthest(rows: ExecutionQuerySet, looked_at: int) -> Place | None:
     return Place._make(furthest[0]) if furthest else None
 
 
-_LONG = {"args", "kwargs", "result", "checkpoint", "progress"}
+_LONG = {"args", "kwargs", "result", "checkpoint", "progress", "response"}
 _SHORT = [field.attname for field in Execution._meta.concrete_fields if field.attname not in _LONG]
 _INSTANT = timedelta(milliseconds=1)  # to which an id carries its fire time
 

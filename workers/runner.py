@@ -18,7 +18,6 @@ from django.db import connection
 from executions import events, lifecycle
 from executions.clock import Clock
 from executions.messages import Delivery
-from executions.models import Execution
 from executions.outcomes import Claim, Finish, Held, Wish
 from executions.retry import kinds_of
 from executions.states import Outcome, State
@@ -77,8 +76,7 @@ def _claim(delivery: Delivery, worker: str) -> Claim | None:
         SHORT_SECONDS,
     )
     if claim is None:
-        # Taken by another worker, cancelled, or over: an ordinary end for a message that came twice.
-        events.emit("message dropped, its attempt is taken or over", **_names(delivery))
+        _drop(delivery)
     elif isinstance(claim, Held):
         # The row waits in the database or was skipped; this message has done its part.
         events.emit("held back", **_names(delivery), state=claim.state, reason=claim.reason)
@@ -86,11 +84,21 @@ def _claim(delivery: Delivery, worker: str) -> Claim | None:
     return claim
 
 
-def hold_back(delivery: Delivery, reason: str, *, until: datetime) -> None:
+def postpone(delivery: Delivery, reason: str, *, until: datetime) -> None:
     """Before it is claimed: the same attempt comes again at a later moment, and says why."""
-    row = Execution(id=delivery.execution_id, attempt=delivery.attempt)
-    reaching_database(lambda: lifecycle.hold([row], reason=reason, until=until), SHORT_SECONDS)
-    events.emit("held back", **_names(delivery), state=State.SCHEDULED, reason=reason)
+    pair = delivery.execution_id, delivery.attempt
+    is_ours = reaching_database(
+        lambda: lifecycle.postpone(*pair, reason=reason, until=until, now=_clock.now()), SHORT_SECONDS
+    )
+    if is_ours:
+        events.emit("held back", **_names(delivery), state=State.SCHEDULED, reason=reason)
+    else:
+        _drop(delivery)
+
+
+def _drop(delivery: Delivery) -> None:
+    """Taken by another worker, cancelled, or over: an ordinary end for a message that came twice."""
+    events.emit("message dropped, its attempt is taken or over", **_names(delivery))
 
 
 def _said_in_celerys_words(here: Context, delivery: Delivery, said: Any) -> Ended:
@@ -113,7 +121,7 @@ def _succeeded(claim: Claim, delivery: Delivery, result: object) -> Ended:
 def _awaited(claim: Claim, delivery: Delivery, until: datetime) -> Ended:
     finish = reaching_database(lambda: lifecycle.await_end(claim, until=until, now=_clock.now()), LONG_SECONDS)
     if finish is Finish.REFUSED:
-        events.emit("its end was told already", **_names(delivery))
+        events.emit("its end was told already, or it was taken for lost", **_names(delivery))
     else:
         events.emit("its end is told later" if finish is Finish.AWAITED else finish.value, **_names(delivery))
     return Ended(finish)

@@ -64,7 +64,7 @@ class Tracking:
         try:
             with self.admission(ours) as not_now:
                 if not_now is not None:
-                    runner.hold_back(ours, not_now.reason, until=not_now.until)
+                    runner.postpone(ours, not_now.reason, until=not_now.until)
                     raise Ignore("held back")
                 ended = runner.run(
                     ours, worker=request.hostname or "", call=lambda: own(*args, **kwargs), limit_seconds=limit

@@ -4,13 +4,17 @@ from datetime import datetime, timedelta
 
 from beat.upkeep.duty import Duty
 from executions import events, lifecycle
+from executions.outcomes import Finish
 
 
 def end_unheard(now: datetime) -> int:
-    ended = lifecycle.end_unheard(now)
-    for execution_id, attempt, finish in ended:
-        events.warn("no end was told", execution=execution_id, attempt=attempt, then=finish)
-    return len(ended)
+    ended = 0
+    for execution_id, attempt in lifecycle.unheard(now):
+        finish = lifecycle.end_unheard(execution_id, attempt, now=now)
+        if finish is not Finish.REFUSED:
+            events.warn("no end was told", execution=execution_id, attempt=attempt, then=finish)
+            ended += 1
+    return ended
 
 
 DUTY = Duty(
@@ -18,4 +22,5 @@ DUTY = Duty(
     does="ends what a receiver accepted and told no end of in time",
     every=timedelta(seconds=2),
     run=end_unheard,
+    trusts_silence=True,
 )

@@ -8,7 +8,7 @@ For a job with a limit, every verb that starts or ends an attempt holds the job'
 and every end wakes one waiter. A waiter also comes back by itself after a while, so a lost wake-up is only a delay.
 """
 
-from executions.lifecycle.awaited import await_end, claim_from_elsewhere, end_unheard
+from executions.lifecycle.awaited import await_end, claim_from_elsewhere, end_unheard, unheard
 from executions.lifecycle.before import (
     SETTLED,
     Split,
@@ -33,6 +33,7 @@ from executions.lifecycle.running import (
     claim,
     claim_of,
     heartbeat,
+    postpone,
     progress,
     to_stop,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "move",
     "plan",
     "plan_fires",
+    "postpone",
     "progress",
     "record_refused",
     "record_skipped",
@@ -69,6 +71,7 @@ __all__ = [
     "stop",
     "succeed",
     "to_stop",
+    "unheard",
     "unplan",
     "wake",
 ]

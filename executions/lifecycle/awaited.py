@@ -3,12 +3,15 @@
 import uuid
 from datetime import datetime
 
+from django.db import transaction
 from django.db.models import Q
 
+from executions import concurrency
+from executions.identity import fire_time_of
 from executions.lifecycle.ends import fail, stop
 from executions.lifecycle.rows import held_by
 from executions.lifecycle.running import standing_claim
-from executions.models import Execution
+from executions.models import Attempt, Execution
 from executions.outcomes import Claim, Finish
 from executions.states import Outcome
 
@@ -20,7 +23,11 @@ def await_end(claim: Claim, *, until: datetime, now: datetime) -> Finish:
     wanted = held_by(claim).filter(cancel_requested_at=None)
     if wanted.update(awaited_until=until, heartbeat_at=None, response=claim.response):
         return Finish.AWAITED
-    return stop(claim, now=now)
+    finish = stop(claim, now=now)
+    if finish is Finish.REFUSED:
+        attempts = Attempt.objects.filter(execution=claim.execution_id, fire_time=fire_time_of(claim.execution_id))
+        attempts.filter(number=claim.attempt, response__isnull=True).update(response=claim.response)
+    return finish
 
 
 def claim_from_elsewhere(execution_id: uuid.UUID, attempt: int) -> Claim | None:
@@ -28,14 +35,23 @@ def claim_from_elsewhere(execution_id: uuid.UUID, attempt: int) -> Claim | None:
     return standing_claim(execution_id, attempt, Q())
 
 
-def end_unheard(now: datetime, *, limit: int = 100) -> list[tuple[uuid.UUID, int, Finish]]:
-    """End those whose time is over, as timed out, and those that somebody asked to stop: nobody else would."""
-    unheard = Execution.objects.awaited().filter(Q(awaited_until__lte=now) | Q(cancel_requested_at__isnull=False))
-    ended = []
-    for execution_id, attempt in list(unheard.order_by("awaited_until").values_list("pk", "attempt")[:limit]):
+def unheard(now: datetime, *, limit: int = 100) -> list[tuple[uuid.UUID, int]]:
+    """Those whose time is over, and those that somebody asked to stop. Only looks."""
+    over = Execution.objects.awaited().filter(Q(awaited_until__lte=now) | Q(cancel_requested_at__isnull=False))
+    return list(over.order_by("awaited_until").values_list("pk", "attempt")[:limit])
+
+
+def end_unheard(execution_id: uuid.UUID, attempt: int, *, now: datetime) -> Finish:
+    """End one of them, as cancelled or as timed out; nobody else would. REFUSED also while somebody holds it."""
+    with transaction.atomic():
         claim = claim_from_elsewhere(execution_id, attempt)
-        if claim is not None:
-            # A failure ends as cancelled where that was asked for.
-            finish = fail(claim, error=_NO_WORD, kinds=("TimeoutError",), outcome=Outcome.TIMED_OUT, now=now)
-            ended.append((execution_id, attempt, finish))
-    return ended
+        if claim is None:
+            return Finish.REFUSED
+        jobs: set[int] = set() if claim.limited_job is None else {claim.limited_job}
+        free = held_by(claim).select_for_update(skip_locked=True).values_list("pk", flat=True)
+        if concurrency.lock_free(jobs) != jobs or not list(free):
+            return Finish.REFUSED
+        finish = stop(claim, now=now)
+        if finish is not Finish.REFUSED:
+            return finish
+        return fail(claim, error=_NO_WORD, kinds=("TimeoutError",), outcome=Outcome.TIMED_OUT, now=now)

@@ -12,13 +12,16 @@ from executions.concurrency import Limit
 from executions.identity import fire_time_of
 from executions.lifecycle.before import skip
 from executions.lifecycle.rows import ask_to_stop, change_free, held_by
-from executions.models import Execution, ExecutionQuerySet
+from executions.models import REASON_CHARACTERS, Execution, ExecutionQuerySet
 from executions.outcomes import Claim, Held, ToStop
 from executions.states import CLAIMABLE, Overlap, State
+from executions.storable import storable_text
 
 # Held rows look again by themselves after this long, whoever forgot to wake them.
 LOOK_AGAIN_AFTER = timedelta(seconds=5)
 _LONGEST_LINE = 60  # times that: five minutes
+# What is postponed is due later than anybody publishes ahead of time, or it would be called QUEUED without a message.
+SOONEST_AGAIN = timedelta(seconds=2)
 # A message whose run is due later than this is from before it was moved. Generous, since clocks may lag.
 MOVED = timedelta(minutes=1)
 
@@ -75,6 +78,19 @@ def _hold_back(
     if limit.overlap is Overlap.CANCEL_PREVIOUS:
         _ask_previous_to_stop(execution_id, limit, now=now)
     return Held(State.SCHEDULED, reason)
+
+
+def postpone(execution_id: uuid.UUID, attempt: int, *, reason: str, until: datetime, now: datetime) -> bool:
+    """SCHEDULED or QUEUED → SCHEDULED at the same attempt, by the worker that has its message: it comes again later.
+
+    It waits for whoever holds the row, a beat that is about to call it QUEUED: the message is gone after this. False:
+    the attempt is taken, over or no longer wanted.
+    """
+    claimable = Execution.objects.with_id(execution_id).filter(_is_wanted(now), attempt=attempt, state__in=CLAIMABLE)
+    until = max(until, now + SOONEST_AGAIN)
+    return bool(
+        claimable.update(state=State.SCHEDULED, reason=storable_text(reason, REASON_CHARACTERS), available_at=until)
+    )
 
 
 def _ask_previous_to_stop(execution_id: uuid.UUID, limit: Limit, *, now: datetime) -> None:
