@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, DateTimeField, QuerySet, Value
+from django.db.models import Count, DateTimeField, Q, QuerySet, Value
 from django.http import HttpRequest
 
 from callbacks.hosts import state_of
@@ -15,7 +15,7 @@ from executions.clock import database_now
 
 @admin.register(Host)
 class HostAdmin(ReadOnly, admin.ModelAdmin):
-    list_display = ["origin", "state", "failures", "rests_until", "calls_under_way", "last_error", "changed_at"]
+    list_display = ["origin", "state", "failures", "rests_until", "calls_under_way", "last_error", "used_at"]
     search_fields = ["origin"]
     ordering = ["-failures", "origin"]
     show_full_result_count = False
@@ -23,7 +23,7 @@ class HostAdmin(ReadOnly, admin.ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Host]:
         now = Value(database_now(), output_field=DateTimeField())
         hosts: QuerySet[Host] = super().get_queryset(request)
-        return hosts.annotate(under_way=Count("calls"), now=now)
+        return hosts.annotate(under_way=Count("calls", filter=Q(calls__until__gt=now)), now=now)
 
     @admin.display(description="state")
     def state(self, host: Any) -> str:

@@ -12,8 +12,9 @@ class Host(models.Model):
     rests = models.PositiveIntegerField(default=0, help_text="In a row; each is longer than the one before.")
     rests_until = models.DateTimeField(null=True, help_text="Nothing is sent before this.")
     last_error = models.CharField(max_length=ERROR_CHARACTERS, blank=True)
-    line_until = models.DateTimeField(null=True, help_text="When the last one in the line of those that wait may come.")
-    changed_at = models.DateTimeField()
+    line_until = models.DateTimeField(null=True, help_text="When the next one in the line of those that wait may come.")
+    usual_seconds = models.FloatField(default=1.0, help_text="That a call takes, as of late.")
+    used_at = models.DateTimeField()
 
     class Meta:
         db_table = "onbeat_host"
@@ -28,6 +29,7 @@ class HostCall(models.Model):
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="calls")
     execution_id = models.UUIDField()
     attempt = models.PositiveIntegerField()
+    taken_at = models.DateTimeField()
     until = models.DateTimeField()
 
     class Meta:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
-from django.conf import settings
+from django.conf import settings as project_settings
 from django.db import connection
 from django.test import override_settings
 
@@ -37,7 +38,14 @@ def is_full() -> bool:
 
 
 @pytest.fixture
+def loopback_may_be_called(settings: Any) -> None:
+    """By HTTP callbacks."""
+    settings.ONBEAT_CALLBACKS_NETWORKS = ["127.0.0.0/8"]
+    settings.ONBEAT_CALLBACKS_PORTS = ["1024-65535"]
+
+
+@pytest.fixture
 def platform(tmp_path: Path) -> Iterator[Platform]:
     """A platform of real processes with a database, queues and leases of its own; gone when the test ends."""
-    with Platform(tmp_path, is_full=settings.DATABASES["default"]["ENGINE"].endswith("postgresql")) as started:
+    with Platform(tmp_path, is_full=project_settings.DATABASES["default"]["ENGINE"].endswith("postgresql")) as started:
         yield started

@@ -1,43 +1,29 @@
 """A job that sends a request: what is sent, what each answer leads to, and what of it is kept."""
 
 import json
-from datetime import UTC, datetime, timedelta
-from typing import Any
+import socket
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
 
 import pytest
+from django.db import OperationalError
 from standardwebhooks import Webhook
 
-from callbacks.models import Host, HostCall
+from callbacks import hosts
+from callbacks.models import Host
 from executions.models import Attempt, Execution
 from executions.retry import RetryPolicy
 from executions.states import State
 from jobs import definitions, kept_secrets, runs
 from jobs.http_target import HttpTarget
 from jobs.models import Job, JobState, SecretUse
+from tests.calling_back import a_callback, called
 from tests.delivering import deliver
 from tests.making import planned
-from tests.receiver import Act, Receiver, answer, drip, hang_up, huge, receiving, reset
+from tests.receiver import Act, answer, drip, hang_up, huge, receiving, reset, silent
+from tests.unit.test_web_address import HOSTILE
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _loopback_may_be_called(settings: Any) -> None:
-    settings.ONBEAT_CALLBACKS_NETWORKS = ["127.0.0.0/8"]
-    settings.ONBEAT_CALLBACKS_PORTS = ["1024-65535"]
-
-
-def a_callback(receiver: Receiver, *, now: datetime, **fields: Any) -> Job:
-    of_target = {name: fields.pop(name) for name in list(fields) if name in HttpTarget.__dataclass_fields__}
-    target = HttpTarget(**{"url": receiver.url(), **of_target})
-    return definitions.create(key=fields.pop("key", "callback"), http=target, now=now, **fields)
-
-
-def called(*acts: Act, noon: datetime, **fields: Any) -> tuple[Receiver, Execution]:
-    with receiving(*acts) as receiver:
-        execution = planned(a_callback(receiver, now=noon, **fields), noon)
-        deliver(execution)
-    return receiver, execution
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("loopback_may_be_called")]
 
 
 def test_the_payload_is_sent_as_json_with_what_a_receiver_wants_to_know(noon: datetime) -> None:
@@ -184,6 +170,28 @@ def test_the_address_is_looked_at_again_when_it_is_called(noon: datetime, settin
     )
 
 
+STORABLE = {name: url for name, url in HOSTILE.items() if "\0" not in url}  # no database takes that one
+
+
+@pytest.mark.parametrize("url", STORABLE.values(), ids=STORABLE)
+def test_a_hostile_url_that_was_stored_behind_our_back_is_refused_before_any_socket(
+    url: str, noon: datetime, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ONBEAT_CALLBACKS_NETWORKS, settings.ONBEAT_CALLBACKS_PORTS = [], ["80", "443"]
+    job = definitions.create(key="callback", http=HttpTarget("https://example.com/"), now=noon)
+    execution = planned(job, noon)
+    Job.objects.update(http={"url": url})
+    for name in ("socket", "create_connection", "getaddrinfo"):
+        monkeypatch.setattr(socket, name, _must_not_be_called)
+    deliver(execution)
+    assert (execution.state, execution.attempt) == (State.DEAD, 1)
+    assert execution.error.startswith("Forbidden: ")
+
+
+def _must_not_be_called(*_args: Any, **_more: Any) -> NoReturn:
+    raise AssertionError("a socket was opened")
+
+
 def test_a_url_that_was_changed_meanwhile_is_called_by_the_next_attempt(noon: datetime) -> None:
     with receiving(answer(503)) as wrong, receiving() as right:
         job = a_callback(wrong, now=noon)
@@ -201,7 +209,7 @@ def test_a_secret_that_is_gone_is_told_by_name(noon: datetime) -> None:
         kept_secrets.Secret.objects.all().delete()  # behind our back
         deliver(execution)
     assert (execution.state, receiver.connections) == (State.DEAD, 0)
-    assert execution.error == "GaveUp: a secret of the job cannot be used: the secret 'billing' is gone"
+    assert execution.error == "GaveUp: a secret of the job cannot be used: 'billing' is gone"
 
 
 def test_the_task_without_a_job_sends_nothing(noon: datetime) -> None:
@@ -211,60 +219,34 @@ def test_the_task_without_a_job_sends_nothing(noon: datetime) -> None:
         http.apply(kwargs={"url": "http://127.0.0.1/"}).get()
 
 
-# ── Hosts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def test_what_a_receiver_says_back_about_secrets_is_blackened(noon: datetime) -> None:
+    kept_secrets.keep("token", SecretUse.HEADER, value="Bearer 7b1f9c-token", now=noon)
+    says_it_back = [
+        answer(401, b"the key 7b1f9c-token is not known", x_key="7b1f9c-token"),
+        lambda connection, _sent: connection.sendall(b"7b1f9c-token is no HTTP\r\n\r\n"),
+    ]
+    headers = {"Authorization": {"secret": "token"}}
+    for number, act in enumerate(says_it_back):
+        receiver, execution = called(act, noon=noon, key=f"job-{number}", headers=headers)
+        assert receiver.sent[0].headers["authorization"] == "Bearer 7b1f9c-token"
+        told = [*Execution.objects.values(), *Attempt.objects.values(), *Host.objects.values()]
+        assert execution.error
+        assert "7b1f9c" not in repr(told)
 
 
-def test_a_call_gives_its_place_back(noon: datetime) -> None:
-    called(noon=noon)
-    assert (Host.objects.count(), HostCall.objects.count()) == (1, 0)
+def test_what_the_answer_was_counts_also_when_nobody_can_note_how_the_host_did(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_args: Any, **_more: Any) -> NoReturn:
+        raise OperationalError("the database is away")
+
+    monkeypatch.setattr(hosts, "went_well", away)
+    monkeypatch.setattr(hosts, "went_wrong", away)
+    states = [called(answer(status), noon=noon, key=f"job-{status}")[1] for status in (200, 503, 404)]
+    assert [execution.state for execution in states] == [State.SUCCEEDED, State.SCHEDULED, State.DEAD]
+    assert "503" in states[1].error
 
 
-def test_what_finds_no_place_waits_with_its_attempt(noon: datetime, settings: Any) -> None:
-    settings.ONBEAT_CALLBACKS_PER_HOST = 1
-    with receiving() as receiver:
-        execution = planned(a_callback(receiver, now=noon), noon)
-        host = Host.objects.create(origin=receiver.url("").rstrip("/"), changed_at=noon)
-        HostCall.objects.create(
-            host=host, execution_id=execution.pk, attempt=9, until=datetime.now(UTC) + timedelta(hours=1)
-        )
-        deliver(execution)
-        assert (execution.state, execution.attempt, receiver.connections) == (State.SCHEDULED, 1, 0)
-        assert execution.reason == f"waits: 1 at once may call {host.origin}"
-        HostCall.objects.update(until=noon)  # its worker is dead, and its time is over
-        deliver(execution)
-    assert (execution.state, Attempt.objects.count()) == (State.SUCCEEDED, 1)
-
-
-def test_a_failing_host_rests_visibly_and_burns_no_attempts(noon: datetime) -> None:
-    with receiving(*[answer(500)] * 6, answer(200)) as receiver:
-        job = a_callback(receiver, now=noon, retry=RetryPolicy(max_attempts=1))
-        executions = [planned(job, noon + timedelta(minutes=n)) for n in range(9)]
-        for execution in executions[:7]:
-            deliver(execution)
-        assert [execution.state for execution in executions[:5]] == [State.DEAD] * 5
-        waiting = executions[5]
-        assert (waiting.state, waiting.attempt, len(receiver.sent)) == (State.SCHEDULED, 1, 5)
-        assert "rests until" in waiting.reason
-        assert "5 failures in a row, the last: it answered 500 Internal Server Error" in waiting.reason
-        host = Host.objects.get()
-        assert waiting.available_at == host.rests_until
-        # After its rest one call is tried; it fails, and the host rests for longer.
-        Host.objects.update(rests_until=noon)
-        deliver(executions[7])
-        assert executions[7].state == State.DEAD
-        longer = Host.objects.get()
-        assert longer.rests == 2
-        Host.objects.update(rests_until=noon)
-        deliver(executions[8])
-    assert executions[8].state == State.SUCCEEDED
-    well = Host.objects.get()
-    assert (well.failures, well.rests, well.rests_until) == (0, 0, None)
-
-
-def test_a_no_of_a_living_host_is_no_failure_of_it(noon: datetime) -> None:
-    with receiving(answer(404)) as receiver:
-        job = a_callback(receiver, now=noon)
-        for n in range(7):
-            deliver(planned(job, noon + timedelta(minutes=n)))
-    assert len(receiver.sent) == 7
-    assert Host.objects.get().failures == 0
+def test_the_time_limit_of_the_job_ends_a_call_as_well(noon: datetime) -> None:
+    _, execution = called(silent, noon=noon, timeout_seconds=30, limit=1)
+    assert "no whole answer within 0.95 s" in execution.error

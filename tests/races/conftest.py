@@ -7,12 +7,13 @@ from django.db import connection
 from django.test import TransactionTestCase
 
 from access.models import ApiKey, AuditEntry, IdempotentAnswer
+from callbacks.models import Host, HostCall
 from executions.models import Attempt, DeadMessage, Execution, HourlyCount, RunKey
-from jobs.models import Job, JobVersion, Schedule
+from jobs.models import Job, JobVersion, Schedule, Secret, SecretPart
 
 # From the ones that point to the ones pointed at.
 _TABLES = [DeadMessage, HourlyCount, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
-_TABLES += [ApiKey, AuditEntry, IdempotentAnswer]
+_TABLES += [ApiKey, AuditEntry, IdempotentAnswer, HostCall, Host, SecretPart, Secret]
 
 
 @pytest.fixture(autouse=True, scope="package")
