@@ -23,12 +23,14 @@ from access import api_keys
 from access.api_keys import Denied
 from access.rate_limit import RateLimit
 from access.roles import Role, role_of
-from api.problems import Problem
+from api.problems import Problem, not_there
+from callbacks import completions
 from executions.clock import database_now
 
 _SCHEME = "Bearer"
 _MINUTE = 60.0
 _DENIED_PER_MINUTE = 60  # from one address; whoever guesses is told so from then on
+_TOLD_PER_MINUTE = 120  # about one execution, by its receiver
 _limit = RateLimit()
 
 
@@ -76,6 +78,19 @@ class BySession(SessionAuthentication):
         caller = Caller(f"user:{user.pk}", user.get_username(), role_of(user))
         _count(caller)
         return user, caller
+
+
+class BySignature(BaseAuthentication):
+    """Who has the signed address of a completion may tell how it goes, and is nobody else."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Caller]:
+        named = request.parser_context["kwargs"]
+        if not completions.is_signed(named["id"], named["attempt"], named["signature"]):
+            _take(f"denied:{BaseThrottle().get_ident(request)}", most=_DENIED_PER_MINUTE)
+            raise not_there("There is nothing to tell here; use the whole Onbeat-Completion-Url of the request.")
+        owner = f"completion:{named['id']}"
+        _take(owner, most=_TOLD_PER_MINUTE)
+        return _Nobody(), Caller(owner, "the receiver", None)
 
 
 class RoleNeeded(BasePermission):

@@ -9,13 +9,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.problems import Problem, not_there, refuse
+from api.callers import BySignature
+from api.problems import Problem, refuse
 from api.schema import documented, in_path
 from api.shapes import Body, Flag, Number, OneOf, Plain, Text
 from api.views import OpenView, changes
 from callbacks import completions
 from callbacks.completions import Told, Word
 from executions.clock import database_now
+from executions.identity import fire_time_of
 from executions.models import Attempt, Execution
 from executions.outcomes import Finish
 
@@ -46,6 +48,8 @@ class CompletionAnswer(serializers.Serializer[Any]):
 
 
 class CompletionView(OpenView):
+    authentication_classes = [BySignature]
+
     @documented(
         "completions_tell",
         "Tell how an accepted callback goes on, or how it ended",
@@ -63,9 +67,7 @@ class CompletionView(OpenView):
         examples=[("It is done", {"status": "succeeded", "result": {"rows": 12}})],
     )
     @changes
-    def post(self, request: Request, id: UUID, attempt: int, signature: str) -> Response:
-        if not completions.is_signed(id, attempt, signature):
-            raise not_there("There is nothing to tell here; use the whole Onbeat-Completion-Url of the request.")
+    def post(self, request: Request, id: UUID, attempt: int, signature: str) -> Response:  # noqa: ARG002
         word = _word(CompletionBody.read(request))
         if completions.tell(id, attempt, word, now=database_now()) is Finish.REFUSED and not _was_told(
             id, attempt, word
@@ -90,5 +92,5 @@ def _word(body: dict[str, Any]) -> Word:
 def _was_told(execution_id: UUID, attempt: int, word: Word) -> bool:
     """A receiver that did not hear our answer tells the same once more."""
     outcomes = {Told.SUCCEEDED: "SUCCEEDED", Told.FAILED: "FAILED"}
-    ended = Attempt.objects.filter(execution_id=execution_id, number=attempt, outcome=outcomes.get(word.told, ""))
-    return ended.exists()
+    attempts = Attempt.objects.filter(execution_id=execution_id, fire_time=fire_time_of(execution_id))
+    return attempts.filter(number=attempt, outcome=outcomes.get(word.told, "")).exists()

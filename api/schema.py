@@ -132,6 +132,19 @@ class _BySessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyp
         }
 
 
+class _BySignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """The address is all there is to know."""
+
+    target_class = "api.callers.BySignature"
+    name: Any = ()
+
+    def get_security_requirement(self, _auto_schema: Any) -> Any:
+        return None
+
+    def get_security_definition(self, _auto_schema: Any) -> Any:
+        return ()
+
+
 def close_bodies(result: dict[str, Any], **_more: Any) -> dict[str, Any]:
     """Say that a body takes no other fields than those named."""
     for name, component in result["components"]["schemas"].items():

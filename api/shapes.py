@@ -64,6 +64,15 @@ class Text(_OurWords, serializers.CharField):
         return data
 
 
+class Secret(Text):
+    """Text that no refusal shows."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            _refuse("This must be text.")
+        return data
+
+
 class Whole(_OurWords, serializers.IntegerField):
     def to_internal_value(self, data: Any) -> int:
         if type(data) is not int:

@@ -8,7 +8,7 @@ import logging
 import ssl
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -21,17 +21,18 @@ from jobs.web_address import Rules, WebAddress
 
 READ_BYTES = 64 * 1024  # of an answer; what lies beyond is not read
 
-# At DEBUG the library tells the headers of answers, in which a receiver may echo what it was sent.
+# At DEBUG the library tells the headers of answers, in which a receiver may echo what it was sent. A filter stays
+# whatever levels are set later.
 for _name in ("httpcore2.connection", "httpcore2.http11"):
-    logging.getLogger(_name).disabled = True
+    logging.getLogger(_name).addFilter(lambda _record: False)
 
 
 @dataclass(frozen=True)
 class Request:
     method: str
     url: WebAddress
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,10 @@ class _Deadline:
             raise httpcore2.ReadTimeout("the deadline has passed")
         return left
 
+    def share(self, of: int) -> float:
+        """Of what is left, for the first of several tries."""
+        return self.left() / of
+
 
 class _Bounded(httpcore2.NetworkStream):
     """A stream on which each wait ends with the deadline of the whole."""
@@ -65,9 +70,16 @@ class _Bounded(httpcore2.NetworkStream):
         return self._stream.read(max_bytes, self._deadline.left())
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
-        # In parts: the library gives each part of a long body the time that was left at its beginning.
-        for start in range(0, len(buffer), READ_BYTES):
-            self._stream.write(buffer[start : start + READ_BYTES], self._deadline.left())
+        # Not by the library, which begins to count anew whenever a part was taken.
+        connection, rest = self._stream.get_extra_info("socket"), memoryview(buffer)
+        while rest:
+            connection.settimeout(self._deadline.left())
+            try:
+                rest = rest[connection.send(rest) :]
+            except TimeoutError as error:
+                raise httpcore2.WriteTimeout(error) from error
+            except OSError as error:
+                raise httpcore2.WriteError(error) from error
 
     def close(self) -> None:
         self._stream.close()
@@ -78,7 +90,8 @@ class _Bounded(httpcore2.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ARG002
     ) -> httpcore2.NetworkStream:
-        return _Bounded(self._stream.start_tls(ssl_context, server_hostname, self._deadline.left()), self._deadline)
+        name = server_hostname and server_hostname.strip("[]")  # a certificate has an IPv6 address without them
+        return _Bounded(self._stream.start_tls(ssl_context, name, self._deadline.left()), self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
@@ -92,11 +105,12 @@ class _ToAddresses(httpcore2.NetworkBackend):
         self._deadline = deadline
 
     def connect_tcp(self, host: str, port: int, *_args: Any, **_kwargs: Any) -> httpcore2.NetworkStream:  # noqa: ARG002
-        for address in self._addresses:
+        for number, address in enumerate(self._addresses):
+            tries = len(self._addresses) - number
             try:
-                stream = httpcore2.SyncBackend().connect_tcp(str(address), port, timeout=self._deadline.left())
-            except httpcore2.ConnectError:
-                if address == self._addresses[-1]:
+                stream = httpcore2.SyncBackend().connect_tcp(str(address), port, timeout=self._deadline.share(tries))
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                if tries == 1:
                     raise
             else:
                 return _Bounded(stream, self._deadline)
@@ -151,7 +165,7 @@ def _why(error: Exception) -> str:
         return f"no secure connection: {cause.reason or cause}"
     if isinstance(cause, OSError):
         return f"the connection failed: {cause.strerror or cause}"
-    return f"the answer is no HTTP: {error}"
+    return "the answer is no HTTP"  # the library's words would quote it
 
 
 @cache

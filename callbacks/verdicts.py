@@ -1,24 +1,23 @@
 """What an answer means, and what of it is kept. Pure: no Django."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
 
+from callbacks.redaction import REDACTED, Redactor
 from callbacks.sending import Answer
 from executions.storable import storable_text
-from jobs.http_target import HttpTarget
+from jobs.http_target import HttpTarget, tells_of_a_secret
 
 BODY_CHARACTERS = 4096
 HEADERS_KEPT = 50
+HEADER_NAME_CHARACTERS = 100
 HEADER_CHARACTERS = 500
-REDACTED = "[redacted]"
 _TRY_AGAIN = {408, 425, 429}
-_TELLING = re.compile(r"cookie|auth|token|secret|session|signature|password|credential|api-?key", re.IGNORECASE)
 
 
 class Verdict(Enum):
@@ -53,39 +52,32 @@ def retry_after(headers: Iterable[tuple[str, str]], *, now: datetime, most: time
         return min(timedelta(seconds=int(value)), most)
     try:
         moment = parsedate_to_datetime(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return timedelta(0)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(timedelta(0), min(moment - now, most))
 
 
-def without_secrets(text: str, secrets: Collection[str]) -> str:
-    """A receiver may echo what it was sent: as it was, or as JSON and addresses write it."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        for form in {secret, secret.replace("\\", "\\\\").replace('"', '\\"'), quote(secret, safe=""), quote(secret)}:
-            text = text.replace(form, REDACTED)
-    return text
-
-
-def kept_headers(headers: Iterable[tuple[str, str]], secrets: Collection[str]) -> dict[str, str]:
+def kept_headers(headers: Iterable[tuple[str, str]], redactor: Redactor) -> dict[str, str]:
     """Of a header that stands there several times, all values; of one whose name tells of a secret, none."""
     kept: dict[str, str] = {}
-    for name, value in headers:
+    for full_name, value in headers:
+        name = redactor.text(full_name, most=HEADER_NAME_CHARACTERS)
         if len(kept) == HEADERS_KEPT and name not in kept:
             break
-        said = REDACTED if _TELLING.search(name) else without_secrets(value, secrets)[:HEADER_CHARACTERS]
+        said = REDACTED if tells_of_a_secret(name) else redactor.text(value, most=HEADER_CHARACTERS)
         kept[name] = f"{kept[name]}, {said}"[:HEADER_CHARACTERS] if name in kept else said
     return kept
 
 
-def kept(answer: Answer, *, asked: str, secrets: Collection[str]) -> dict[str, Any]:
+def kept(answer: Answer, *, asked: str, redactor: Redactor) -> dict[str, Any]:
     """What the attempt keeps of an answer."""
-    body = without_secrets(answer.body.decode("utf-8", "replace"), secrets)
+    body = answer.body.decode("utf-8", "replace")
     return {
         "request": asked,
         "status": answer.status,
         "seconds": round(answer.seconds, 3),
-        "headers": kept_headers(answer.headers, secrets),
-        "body": storable_text(body, BODY_CHARACTERS),
+        "headers": kept_headers(answer.headers, redactor),
+        "body": storable_text(redactor.text(body, most=BODY_CHARACTERS), BODY_CHARACTERS),
         "is_cut": answer.is_cut or len(body) > BODY_CHARACTERS,
     }

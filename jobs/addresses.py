@@ -11,7 +11,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_NOT_FOR_HOSTS = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24")))
+# Protocols and relays; and an address that looks public and is the metadata of a machine in Azure.
+_NOT_FOR_HOSTS = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32")))
 _PUBLIC_IPV6 = IPv6Network("2000::/3")
 _WITHIN_IT = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 

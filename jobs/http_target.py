@@ -32,6 +32,7 @@ _OURS = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect"}
     | {"accept-encoding", "idempotency-key", "http2-settings"}
 )
+_TELLING = re.compile(r"cookie|auth|token|secret|session|signature|password|credential|api-?key", re.IGNORECASE)
 _OUR_BEGINNINGS = ("webhook-", "onbeat-", "proxy-")
 
 
@@ -139,11 +140,12 @@ def _check_headers(target: HttpTarget) -> None:
     for name, value in target.headers.items():
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
             raise _refused("headers", f"The header {shown(name)} must be named by letters, digits and hyphens.")
-        if name.lower() in _OURS or name.lower().startswith(_OUR_BEGINNINGS):
+        plain = name.lower().replace("_", "-")  # many servers take the one for the other
+        if plain in _OURS or plain.startswith(_OUR_BEGINNINGS):
             raise _refused("headers", f"The header {name} is set by Onbeat or by the transfer itself; leave it out.")
-        if name.lower() in seen:
+        if plain in seen:
             raise _refused("headers", f"The header {name} stands there twice; say it once.")
-        seen.add(name.lower())
+        seen.add(plain)
         _check_value(name, value)
 
 
@@ -159,6 +161,10 @@ def _check_value(name: str, value: object) -> None:
             "headers",
             f"The value of {name} must be a line of up to {MOST_HEADER_CHARACTERS} printable ASCII characters.",
         )
+
+
+def tells_of_a_secret(header: str) -> bool:
+    return _TELLING.search(header) is not None
 
 
 def is_header_value(value: str) -> bool:

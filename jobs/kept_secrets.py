@@ -5,7 +5,7 @@ request, and a new signing key once to whoever asked for it; what an open job na
 tests; left out, it is the database's time.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from executions.clock import database_now
 from executions.storable import storable_text
-from jobs import signing, vault
+from jobs import signing, vault, web_address
 from jobs.http_target import MOST_HEADER_CHARACTERS, HttpTarget, is_header_value, is_secret_name
 from jobs.models import Job, Secret, SecretPart, SecretUse
 from jobs.refusals import InvalidSecret, NoSuchSecret, SecretInUse, check_text, shown
@@ -24,6 +24,7 @@ from jobs.refusals import InvalidSecret, NoSuchSecret, SecretInUse, check_text, 
 # How long the signing keys before a new one go on being used beside it.
 OVERLAP_OF_KEYS = timedelta(hours=24)
 MOST_KEYS = 5
+MOST_HOSTS = 50
 _BY_CHARACTERS = 200
 
 
@@ -43,17 +44,17 @@ class Material:
     signing_keys: tuple[str, ...] = field(default=(), repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # by the name of the header
 
-    def all_values(self) -> set[str]:
-        """Whatever must be found nowhere else."""
-        return {
-            *self.signing_keys,
-            *(key.removeprefix(signing.PREFIX) for key in self.signing_keys),
-            *self.headers.values(),
-        }
 
-
-@sensitive_variables("value")
-def keep(name: str, use: SecretUse, *, value: str = "", by: str = "", now: datetime | None = None) -> Kept:
+@sensitive_variables()
+def keep(
+    name: str,
+    use: SecretUse,
+    *,
+    value: str = "",
+    hosts: Sequence[str] | None = None,
+    by: str = "",
+    now: datetime | None = None,
+) -> Kept:
     """Store a new one. A signing key without a value is made here, and told this once."""
     check_text(InvalidSecret, name=name, value=value, by=by)
     if not is_secret_name(name):
@@ -64,7 +65,12 @@ def keep(name: str, use: SecretUse, *, value: str = "", by: str = "", now: datet
     try:
         with transaction.atomic():
             secret = Secret.objects.create(
-                name=name, use=use, created_at=now, changed_at=now, changed_by=storable_text(by, _BY_CHARACTERS)
+                name=name,
+                use=use,
+                hosts=_hosts(hosts or ()),
+                created_at=now,
+                changed_at=now,
+                changed_by=storable_text(by, _BY_CHARACTERS),
             )
             SecretPart.objects.create(secret=secret, sealed=vault.seal(given), created_at=now)
     except IntegrityError:
@@ -74,16 +80,20 @@ def keep(name: str, use: SecretUse, *, value: str = "", by: str = "", now: datet
     return Kept(secret, True, made)
 
 
-@sensitive_variables("value")
+@sensitive_variables()
 def replace(
     name: str,
     *,
     value: str = "",
+    hosts: Sequence[str] | None = None,
     overlap: timedelta = OVERLAP_OF_KEYS,
     by: str = "",
     now: datetime | None = None,
 ) -> Kept:
-    """Give it another value. Signing keys before it are used beside the new one for a while; other values are gone."""
+    """Give it another value. Signing keys before it are used beside the new one for a while; other values are gone.
+
+    Without hosts it keeps those it has.
+    """
     check_text(InvalidSecret, name=name, value=value, by=by)
     if overlap < timedelta(0):
         raise InvalidSecret("overlap", "The overlap must not be negative.")
@@ -96,17 +106,19 @@ def replace(
         else:
             secret.parts.all().delete()
         SecretPart.objects.create(secret=secret, sealed=vault.seal(given), created_at=now)
+        secret.hosts = secret.hosts if hosts is None else _hosts(hosts)
         secret.changed_at, secret.changed_by = now, storable_text(by, _BY_CHARACTERS)
-        secret.save(update_fields=["changed_at", "changed_by"])
+        secret.save(update_fields=["hosts", "changed_at", "changed_by"])
     return Kept(secret, False, made)
 
 
-@sensitive_variables("value")
+@sensitive_variables()
 def put(
     name: str,
     use: SecretUse,
     *,
     value: str = "",
+    hosts: Sequence[str] | None = None,
     overlap: timedelta = OVERLAP_OF_KEYS,
     by: str = "",
     now: datetime | None = None,
@@ -114,12 +126,12 @@ def put(
     """Keep it, or replace it if it is there."""
     found = Secret.objects.filter(name=name).first() if is_secret_name(name) else None
     if found is None:
-        return keep(name, use, value=value, by=by, now=now)
+        return keep(name, use, value=value, hosts=hosts, by=by, now=now)
     if found.use != use:
         raise InvalidSecret(
             "use", f"The secret {name!r} is for {found.use.lower()}, and that cannot be changed; choose another name."
         )
-    return replace(name, value=value, overlap=overlap, by=by, now=now)
+    return replace(name, value=value, hosts=hosts, overlap=overlap, by=by, now=now)
 
 
 def listed(now: datetime, **only: object) -> list[Secret]:
@@ -165,34 +177,48 @@ def jobs_that_name(name: str) -> list[str]:
     return [key for key, http in open_jobs if http and name in HttpTarget.stored(http).secret_names()]
 
 
-def check_kept(http: HttpTarget) -> None:
-    """Refuse a target that names a secret that is not there, or one for another use."""
-    uses = dict(Secret.objects.filter(name__in=http.secret_names()).values_list("name", "use"))
+def check_kept(http: HttpTarget, host: str) -> None:
+    """Refuse a target that names a secret that is not there, or one for another use or another host."""
+    kept = {secret.name: secret for secret in Secret.objects.filter(name__in=http.secret_names())}
     wanted = [("http.headers", name, SecretUse.HEADER) for _, name in http.secret_headers()]
     wanted += [("http.secret", http.secret, SecretUse.SIGNING)] if http.secret else []
     for place, name, use in wanted:
-        if name not in uses:
+        if name not in kept:
             raise InvalidSecret(place, f"There is no secret {name!r}; {_remedy(name)}")
-        if uses[name] != use:
+        if kept[name].use != use:
             raise InvalidSecret(
-                place, f"The secret {name!r} is for {uses[name].lower()}, not for {use.lower()}; name another."
+                place, f"The secret {name!r} is for {kept[name].use.lower()}, not for {use.lower()}; name another."
             )
+        if not kept[name].is_for(host):
+            raise InvalidSecret(place, f"The secret {name!r} is not for {host}; an admin can add that host to it.")
 
 
-def material(http: HttpTarget, *, now: datetime) -> Material:
-    """Raises LookupError for a secret that is gone, and vault.CannotOpen."""
+@sensitive_variables()
+def material(http: HttpTarget, host: str, *, now: datetime) -> Material:
+    """Raises LookupError for a secret that is gone or for other hosts, and vault.CannotOpen."""
     names = http.secret_names()
     if not names:
         return Material()
     live = SecretPart.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), secret__name__in=names)
     parts: dict[str, list[str]] = {}
-    for name, sealed in live.order_by("-created_at", "-pk").values_list("secret__name", "sealed"):
-        parts.setdefault(name, []).append(sealed)
+    for part in live.select_related("secret").order_by("-created_at", "-pk"):
+        if not part.secret.is_for(host):
+            raise LookupError(f"{part.secret.name!r} is not for {host}")
+        parts.setdefault(part.secret.name, []).append(part.sealed)
     for name in names:
         if name not in parts:
-            raise LookupError(f"the secret {name!r} is gone")
+            raise LookupError(f"{name!r} is gone")
     keys = tuple(map(vault.opened, parts[http.secret])) if http.secret else ()
     return Material(keys, {header: vault.opened(parts[name][0]) for header, name in http.secret_headers()})
+
+
+def _hosts(texts: Sequence[str]) -> list[str]:
+    if len(texts) > MOST_HOSTS:
+        raise InvalidSecret("hosts", f"A secret may have {MOST_HOSTS} hosts, not {len(texts)}.")
+    try:
+        return sorted({web_address.host(text) for text in texts})
+    except web_address.Unfit as unfit:
+        raise InvalidSecret("hosts", str(unfit)) from None
 
 
 def _held(name: str) -> Secret:
@@ -211,7 +237,7 @@ def _names() -> Collection[str]:
     return list(Secret.objects.values_list("name", flat=True)[:1000])
 
 
-@sensitive_variables("value")
+@sensitive_variables()
 def _value(use: SecretUse, value: str) -> tuple[str, str]:
     """What to keep, and what to tell of it. Of a value that cannot be nothing is shown."""
     if use is SecretUse.SIGNING:

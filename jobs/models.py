@@ -280,6 +280,7 @@ class Secret(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     use = models.CharField(max_length=8, choices=[(u.value, u.value.capitalize()) for u in SecretUse])
+    hosts = models.JSONField(default=list, help_text="The hosts that it may be sent to, or sign for; empty: any.")
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
     changed_by = models.CharField(max_length=200, blank=True)
@@ -292,6 +293,9 @@ class Secret(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def is_for(self, host: str) -> bool:
+        return not self.hosts or host in self.hosts
 
 
 class SecretPart(models.Model):

@@ -165,7 +165,7 @@ class Specification:
         _check_numbers(self)
         _check_retry(self.retry)
         _check_labels(self)
-        targets.check_form(self.task, self.http, self.args)
+        targets.check_form(self.task, self.http, self.args, keep_result=self.keep_result)
         payloads.check(self.args, self.kwargs, InvalidDefinition)
         _check_policies(self)
 

@@ -19,12 +19,12 @@ from jobs import kept_secrets, payloads
 from jobs.addresses import network
 from jobs.http_target import HTTP_TASK, HttpTarget
 from jobs.refusals import InvalidDefinition
-from jobs.web_address import Rules, port_range
+from jobs.web_address import Rules, parsed, port_range
 
 _CELERYS_OWN = "celery."
 
 
-def check_form(task: str, http: HttpTarget | None, args: Sequence[Any]) -> None:
+def check_form(task: str, http: HttpTarget | None, args: Sequence[Any], *, keep_result: bool) -> None:
     """What can be told of a target by itself."""
     if http is None:
         if task == HTTP_TASK:
@@ -35,6 +35,10 @@ def check_form(task: str, http: HttpTarget | None, args: Sequence[Any]) -> None:
     if args:
         raise InvalidDefinition("args", "What is sent to a URL is one object: put it into kwargs.")
     http.check(rules())
+    if http.is_asynchronous and keep_result:
+        raise InvalidDefinition(
+            "keep_result", "No worker is there to keep a result that is told later; read it from the execution."
+        )
     if http.is_asynchronous and not settings.ONBEAT_CALLBACKS_URL:
         raise InvalidDefinition(
             "http.is_asynchronous",
@@ -55,7 +59,7 @@ def _rules(networks: tuple[str, ...], ports: tuple[str, ...]) -> Rules:
 
 def check(task: str, http: HttpTarget | None = None, *, lives_elsewhere: bool) -> None:
     if http is not None:
-        kept_secrets.check_kept(http)
+        kept_secrets.check_kept(http, parsed(http.url, rules()).host)
         return
     if task.startswith(_CELERYS_OWN):
         raise InvalidDefinition("task", f"The task {task!r} is one of Celery's own; choose a task of an application.")

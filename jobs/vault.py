@@ -21,7 +21,7 @@ class CannotOpen(Exception):
     """None of the keys opens it."""
 
 
-@sensitive_variables("text")
+@sensitive_variables()
 def seal(text: str) -> str:
     if not settings.ONBEAT_CALLBACKS_SECRET_KEYS and not settings.SECRET_KEY_IS_KEPT:
         raise InvalidSecret(
@@ -31,6 +31,7 @@ def seal(text: str) -> str:
     return _box(*_keys()).encrypt(text.encode()).decode("ascii")
 
 
+@sensitive_variables()
 def opened(sealed: str) -> str:
     try:
         return _box(*_keys()).decrypt(sealed.encode("ascii")).decode()

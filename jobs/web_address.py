@@ -13,6 +13,7 @@ from jobs.addresses import Address, Network, is_allowed, literal, unwrapped
 MOST_CHARACTERS = 2000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PLAIN = re.compile(r"[!#$%&'()*+,./0-9:;=?@A-Z\[\]_a-z~-]+")
+_BRACKETED = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _LOOKS_LIKE_A_NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")  # a last label that resolvers take for an IPv4 number
 
@@ -95,9 +96,17 @@ def parsed(url: str, rules: Rules) -> WebAddress:
     return found
 
 
+def host(text: str) -> str:
+    """A host by itself, as a URL may have it. Raises Unfit."""
+    text = text.strip("[]")
+    if not _PLAIN.fullmatch(text):
+        raise Unfit(f"The host {text[:80]!r} must be a name such as api.example.com, or an IP address.")
+    return _host(f"[{text}]" if ":" in text else text, text)
+
+
 def _host(netloc: str, host: str) -> str:
-    if netloc.startswith("["):
-        if "%" in host or literal(host) is None:
+    if "[" in netloc or "]" in netloc:
+        if not _BRACKETED.fullmatch(netloc) or literal(host) is None:
             raise Unfit("The host in brackets must be an IPv6 address without a zone.")
         return str(literal(host))
     labels = host.split(".")
@@ -123,18 +132,16 @@ def _port(netloc: str, port: int | None, scheme: str, rules: Rules) -> int:
 def _check_inside(found: WebAddress, rules: Rules) -> None:
     address = found.address
     if address is not None and not is_allowed(address, rules.networks):
-        raise Unfit(refusal(address))
+        raise Unfit(refusal(f"The address {unwrapped(address)}"))
     if address is None and (found.host == "localhost" or found.host.endswith(".localhost")):
         loopback = literal("127.0.0.1")
         assert loopback is not None
         if not is_allowed(loopback, rules.networks):
-            raise Unfit(refusal(loopback))
+            raise Unfit(refusal(f"The address of {found.host}"))
 
 
-def refusal(address: Address) -> str:
-    return (
-        f"The address {unwrapped(address)} is not a public one; ONBEAT_CALLBACKS_NETWORKS allows networks of your own."
-    )
+def refusal(what: str) -> str:
+    return f"{what} is not a public one; ONBEAT_CALLBACKS_NETWORKS allows networks of your own."
 
 
 def port_range(text: str) -> range:

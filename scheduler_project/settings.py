@@ -5,6 +5,7 @@ REDIS_URL and CELERY_BROKER_URL are set. Every variable is described in docs/ref
 """
 
 import logging
+import re
 import secrets
 from pathlib import Path
 from urllib.parse import quote
@@ -140,8 +141,12 @@ WHITENOISE_USE_FINDERS = True  # serves the apps' own files without a collectsta
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """A probe that is told "not ready" got its answer; it is no error of ours."""
+    """A probe that is told "not ready" got its answer; it is no error of ours. Nobody reads a signed address here."""
+    record.args = tuple(_SIGNED.sub(r"\1…", word) if isinstance(word, str) else word for word in record.args or ())
     return getattr(record, "status_code", None) != 503
+
+
+_SIGNED = re.compile(r"(/completions/[^/]*/[^/]*/).*")
 
 
 LOGGING = {

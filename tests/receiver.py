@@ -75,6 +75,7 @@ class Receiver:
     port: int
     acts: list[Act]
     greeting: bytes = b""
+    reading_slowly: bool = False
     sent: list[Sent] = field(default_factory=list)
     connections: int = 0
     under_way: int = 0
@@ -87,6 +88,8 @@ class Receiver:
     def serve(self, connection: socket.socket) -> None:
         with connection:
             connection.sendall(self.greeting)
+            while self.reading_slowly and connection.recv(2048):
+                time.sleep(0.05)
             request = _read(connection)
             if request is None:
                 return
@@ -103,10 +106,20 @@ class Receiver:
 
 
 @contextmanager
-def receiving(*acts: Act, tls: ssl.SSLContext | None = None, greeting: bytes = b"") -> Iterator[Receiver]:
+def receiving(
+    *acts: Act,
+    tls: ssl.SSLContext | None = None,
+    greeting: bytes = b"",
+    reading_slowly: bool = False,
+    host: str = "127.0.0.1",
+    port: int = 0,
+) -> Iterator[Receiver]:
     """With a greeting it speaks first, as no HTTP server does."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        receiver = Receiver(server.getsockname()[1], list(acts) or [answer()], greeting)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as server:
+        if reading_slowly:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        receiver = Receiver(server.getsockname()[1], list(acts) or [answer()], greeting, reading_slowly)
         threading.Thread(target=_accept, args=(server, receiver, tls), daemon=True).start()
         yield receiver
         with suppress(OSError):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from executions import queues
 from executions.models import DEFAULT_QUEUE
+from jobs.http_target import HttpTarget, tells_of_a_secret
 from jobs.models import Job, Kind
 from workers.models import Worker
 
@@ -19,7 +20,7 @@ _TURNS = ((60, "minute", 60), (24, "hour", 3600))
 def of_jobs(jobs: Sequence[Job]) -> list[list[str]]:
     """For each of them, in the same order."""
     consumed = _consumed_queues()
-    return [[*_of_queue(job, consumed), *_of_schedule(job)] for job in jobs]
+    return [[*_of_queue(job, consumed), *_of_schedule(job), *_of_headers(job)] for job in jobs]
 
 
 def _consumed_queues() -> set[str]:
@@ -38,6 +39,15 @@ def _of_queue(job: Job, consumed: set[str]) -> list[str]:
 def _of_schedule(job: Job) -> list[str]:
     schedule = getattr(job, "schedule", None)
     return [] if schedule is None or schedule.kind != Kind.CRON else uneven_steps(schedule.expression)
+
+
+def _of_headers(job: Job) -> list[str]:
+    headers = HttpTarget.stored(job.http).headers if job.http else {}
+    return [
+        f"Everybody who sees the job can read the value of its header {name}: keep it as a secret, and name that."
+        for name, value in headers.items()
+        if isinstance(value, str) and tells_of_a_secret(name)
+    ]
 
 
 def uneven_steps(expression: str) -> list[str]:

@@ -26,7 +26,7 @@ class HostAnswer(serializers.Serializer[Any]):
     failures = serializers.IntegerField(help_text="In a row.")
     rests_until = serializers.DateTimeField(allow_null=True, help_text="Nothing is sent to it before this.")
     last_error = serializers.CharField(allow_blank=True)
-    changed_at = serializers.DateTimeField()
+    used_at = serializers.DateTimeField()
 
 
 class HostsAnswer(serializers.Serializer[Any]):
@@ -50,5 +50,5 @@ class HostsView(ApiView):
 
 
 def _answer(host: Any, now: datetime) -> dict[str, Any]:
-    names = ("origin", "failures", "rests_until", "last_error", "changed_at")
+    names = ("origin", "failures", "rests_until", "last_error", "used_at")
     return {**{name: getattr(host, name) for name in names}, "state": state_of(host, now), "calls": host.under_way}

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+from django.utils.decorators import method_decorator
+from django.views.decorators.debug import sensitive_variables
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,7 +12,7 @@ from rest_framework.response import Response
 from access.roles import Role
 from api.operations.workers import TAG
 from api.schema import documented, in_path
-from api.shapes import Body, NoBody, OneOf, Text, Whole
+from api.shapes import Body, ListOf, NoBody, OneOf, Secret, Text, Whole
 from api.views import ApiView, changes
 from executions.clock import database_now
 from jobs import kept_secrets
@@ -22,7 +24,12 @@ _NAME = in_path("name", "The name of the secret.", example="unused")
 
 class SecretBody(Body):
     use = OneOf(choices=[use.lower() for use in SecretUse], help_text="signing, or header for the value of one.")
-    value = Text(required=False, help_text="A signing key may be left out: then one is made, and answered this once.")
+    value = Secret(required=False, help_text="A signing key may be left out: then one is made, and answered this once.")
+    hosts = ListOf(
+        child=Text(),
+        required=False,
+        help_text="It may be sent to these hosts alone, or sign for them; any if there is none. Left out: as it was.",
+    )
     overlap = Whole(
         required=False,
         min_value=0,
@@ -35,6 +42,7 @@ class SecretAnswer(serializers.Serializer[Any]):
     name = serializers.CharField()
     use = serializers.ChoiceField(choices=[use.lower() for use in SecretUse])
     keys = serializers.IntegerField(help_text="How many signing keys are in use.")
+    hosts = serializers.ListField(child=serializers.CharField(), help_text="Any, if there is none.")
     created_at = serializers.DateTimeField()
     changed_at = serializers.DateTimeField()
     changed_by = serializers.CharField(allow_blank=True)
@@ -76,15 +84,23 @@ class SecretView(ApiView):
         "for a while, so that receivers can change to it.",
         examples=[("A new signing key", {"use": "signing"})],
     )
+    @method_decorator(sensitive_variables())
     @changes
     def put(self, request: Request, name: str) -> Response:
         body, now = SecretBody.read(request), database_now()
         use = SecretUse(body["use"].upper())
         overlap = timedelta(seconds=body["overlap"]) if "overlap" in body else OVERLAP_OF_KEYS
-        given = {"value": body.get("value", ""), "by": self.caller.name, "now": now}
-        kept = kept_secrets.put(name, use, overlap=overlap, **given)
+        kept = kept_secrets.put(
+            name,
+            use,
+            value=body.get("value", ""),
+            hosts=body.get("hosts"),
+            overlap=overlap,
+            by=self.caller.name,
+            now=now,
+        )
         action = "secret.create" if kept.is_new else "secret.replace"
-        self.record(action, f"secret:{name}", after={"use": use.lower()})
+        self.record(action, f"secret:{name}", after={"use": use.lower(), "hosts": kept.secret.hosts})
         said = _answer(kept_secrets.listed(now, name=name)[0]) | ({"key": kept.key} if kept.key else {})
         return Response(said, status=201 if kept.is_new else 200)
 
@@ -105,5 +121,5 @@ class SecretView(ApiView):
 
 
 def _answer(secret: Any) -> dict[str, Any]:
-    names = ("name", "keys", "created_at", "changed_at", "changed_by")
+    names = ("name", "keys", "hosts", "created_at", "changed_at", "changed_by")
     return {**{name: getattr(secret, name) for name in names}, "use": secret.use.lower()}

@@ -22,6 +22,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, unique=True)),
                 ('use', models.CharField(choices=[('SIGNING', 'Signing'), ('HEADER', 'Header')], max_length=8)),
+                ('hosts', models.JSONField(default=list, help_text='The hosts that it may be sent to, or sign for; empty: any.')),
                 ('created_at', models.DateTimeField()),
                 ('changed_at', models.DateTimeField()),
                 ('changed_by', models.CharField(blank=True, max_length=200)),

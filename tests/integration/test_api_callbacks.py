@@ -237,11 +237,11 @@ def test_an_editor_sees_names_and_changes_nothing() -> None:
 def test_a_host_that_rests_is_told_with_the_reason(api: Caller) -> None:
     now = database_now()
     for _ in range(hosts.FAILURES_UNTIL_REST):
-        hosts.went_wrong("https://down.example", "the connection failed: Connection refused", now=now)
-    hosts.went_wrong("https://shaky.example", "it answered 500", now=now)
+        hosts.went_wrong("https://down.example", "the connection failed: Connection refused", began=now, now=now)
+    hosts.went_wrong("https://shaky.example", "it answered 500", began=now, now=now)
     (down, shaky) = api.get("/hosts").body["hosts"]
     assert (down["origin"], down["state"], down["failures"], down["calls"]) == ("https://down.example", "resting", 5, 0)
     assert down["last_error"] == "the connection failed: Connection refused"
     assert (shaky["state"], shaky["rests_until"]) == ("failing", None)
-    hosts.went_well("https://down.example", now=now + timedelta(minutes=1))
+    hosts.went_well("https://down.example", seconds=1, now=now + timedelta(minutes=1))
     assert {host["state"] for host in api.get("/hosts").body["hosts"]} == {"well", "failing"}

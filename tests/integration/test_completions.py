@@ -1,7 +1,10 @@
 """A receiver that answers 202 and tells the end later, or never."""
 
+import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -13,8 +16,9 @@ from executions import lifecycle, why
 from executions.models import Attempt, Execution
 from executions.retry import RetryPolicy
 from executions.states import Outcome, Overlap, State
-from jobs import definitions
+from jobs import definitions, kept_secrets
 from jobs.http_target import HttpTarget
+from jobs.models import SecretUse
 from jobs.refusals import InvalidDefinition
 from tests.delivering import deliver
 from tests.making import claimed, planned
@@ -25,9 +29,7 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
-def _here(settings: Any) -> None:
-    settings.ONBEAT_CALLBACKS_NETWORKS = ["127.0.0.0/8"]
-    settings.ONBEAT_CALLBACKS_PORTS = ["1024-65535"]
+def _here(settings: Any, loopback_may_be_called: None) -> None:
     settings.ONBEAT_CALLBACKS_URL = "https://onbeat.example"
 
 
@@ -139,9 +141,11 @@ def test_a_receiver_may_be_faster_than_the_worker_that_called_it(noon: datetime)
     execution = planned(definitions.create(key="report", http=target, now=noon), noon)
     claim = claimed(execution, now=noon)
     lifecycle.succeed(claim, result="at once", now=noon)
-    assert lifecycle.await_end(claim, until=noon + HOUR, now=noon) == "refused"
+    answered = replace(claim, response={"status": 202})
+    assert lifecycle.await_end(answered, until=noon + HOUR, now=noon) == "refused"
     execution.refresh_from_db()
     assert (execution.state, execution.result, execution.awaited_until) == (State.SUCCEEDED, "at once", None)
+    assert Attempt.objects.get().response == {"status": 202}
 
 
 def test_a_cancel_ends_it_though_no_worker_holds_it(receiver: Receiver, noon: datetime) -> None:
@@ -149,7 +153,7 @@ def test_a_cancel_ends_it_though_no_worker_holds_it(receiver: Receiver, noon: da
     lifecycle.cancel([execution.pk], reason="by test", now=noon)
     assert end_unheard(noon) == 1
     execution.refresh_from_db()
-    assert execution.state == State.CANCELLED
+    assert (execution.state, Attempt.objects.get().outcome) == (State.CANCELLED, Outcome.CANCELLED)
     assert tell(receiver, status="succeeded").status_code == 409
 
 
@@ -191,6 +195,59 @@ def test_a_url_that_is_not_signed_for_this_attempt_tells_nothing(receiver: Recei
     assert execution.state == State.RUNNING
 
 
+def test_no_log_has_an_address_that_still_counts(
+    receiver: Receiver, noon: datetime, caplog: pytest.LogCaptureFixture
+) -> None:
+    accepted(receiver, noon)
+    url = receiver.sent[0].headers["onbeat-completion-url"].removeprefix("https://onbeat.example")
+    logging.getLogger("django.request").addHandler(caplog.handler)
+    assert tell(receiver, status="nonsense").status_code == 400
+    assert Client().get(url).status_code == 405
+    assert "/completions/" in caplog.text
+    assert url.rpartition("/")[2] not in caplog.text
+    assert tell(receiver, status="succeeded").status_code == 200
+
+
+def test_who_guesses_is_told_to_stop_and_locks_nothing(
+    receiver: Receiver, noon: datetime, django_assert_num_queries: Any
+) -> None:
+    execution = accepted(receiver, noon)
+    guess = f"/api/v1/completions/{execution.pk}/1/guess"
+    statuses = []
+    with django_assert_num_queries(0):
+        for _ in range(70):
+            statuses.append(
+                Client(REMOTE_ADDR="192.0.2.7").post(guess, {}, content_type="application/json").status_code
+            )
+    assert statuses[0] == 404
+    assert statuses[-1] == 429
+
+
+def test_a_receiver_tells_so_many_words_a_minute(receiver: Receiver, noon: datetime) -> None:
+    accepted(receiver, noon)
+    statuses = (tell(receiver, status="progress", done=number).status_code for number in range(1000))
+    taken = list(takewhile(lambda status: status == 200, statuses))
+    assert 120 <= len(taken) < 1000  # some come back while we send
+
+
+def test_secrets_that_are_told_back_are_blackened(receiver: Receiver, noon: datetime) -> None:
+    kept_secrets.keep("token", SecretUse.HEADER, value="Bearer 7b1f9c-token", now=noon)
+    target = HttpTarget(receiver.url(), headers={"Authorization": {"secret": "token"}}, is_asynchronous=True)
+    job = definitions.create(key="report", http=target, now=noon)
+    for number, word in enumerate(
+        (
+            {"status": "failed", "error": "you sent 7b1f9c-token"},
+            {"status": "progress", "done": 1, "note": "got 7b1f9c-token"},
+            {"status": "succeeded", "result": {"echo": ["7b1f9c-token"]}},
+        )
+    ):
+        execution = planned(job, noon + number * HOUR)
+        deliver(execution)
+        assert tell(receiver, **word).status_code == 200
+    assert "7b1f9c" not in repr([*Execution.objects.values(), *Attempt.objects.values()])
+    assert Execution.objects.filter(result={"echo": ["[redacted]"]}).count() == 1
+
+
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
@@ -218,3 +275,9 @@ def test_without_an_address_of_this_installation_it_is_refused(noon: datetime, s
     settings.ONBEAT_CALLBACKS_URL = ""
     with pytest.raises(InvalidDefinition, match="set ONBEAT_CALLBACKS_URL"):
         definitions.create(key="x", http=HttpTarget("http://127.0.0.1:1024/", is_asynchronous=True), now=noon)
+
+
+def test_a_result_that_is_told_later_is_kept_by_no_backend_of_celery(noon: datetime) -> None:
+    target = HttpTarget("http://127.0.0.1:1024/", is_asynchronous=True)
+    with pytest.raises(InvalidDefinition, match="read it from the execution"):
+        definitions.create(key="x", http=target, keep_result=True, now=noon)

@@ -22,9 +22,9 @@ from jobs.recurrence import Cron
 from tests.making import a_job
 from tests.unit.doc_pages import DOCS
 
-# With real processes and curl: tests/acceptance/test_api_how_to.py follows that one.
-BY_CURL = DOCS / "how-to" / "use-the-api.md"
-PAGES = [*sorted({*DOCS.glob("how-to/*.md")} - {BY_CURL}), DOCS / "explanation" / "retries-and-dead-letters.md"]
+# With real processes and curl: tests/acceptance follows these.
+BY_CURL = {DOCS / "how-to" / "use-the-api.md", DOCS / "how-to" / "call-a-webhook.md"}
+PAGES = [*sorted({*DOCS.glob("how-to/*.md")} - BY_CURL), DOCS / "explanation" / "retries-and-dead-letters.md"]
 EXPECTATION = re.compile(r"^(?P<indent> *)(?P<expression>\S.*?)  # → (?P<expected>.+)$", re.MULTILINE)
 COMMAND = re.compile(
     r"^```sh\n\./onbeat ((?:jobs|api_keys) [^\n]+)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL

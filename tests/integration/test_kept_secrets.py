@@ -14,10 +14,11 @@ from jobs.refusals import InvalidSecret, NoSuchSecret, Refused, SecretInUse
 pytestmark = pytest.mark.django_db
 SIGNED = HttpTarget("https://example.com/hook", secret="billing")
 DAY = timedelta(days=1)
+HOST = "example.com"
 
 
 def keys(now: datetime) -> tuple[str, ...]:
-    return kept_secrets.material(SIGNED, now=now).signing_keys
+    return kept_secrets.material(SIGNED, HOST, now=now).signing_keys
 
 
 def test_a_signing_key_is_made_told_once_and_sealed(noon: datetime) -> None:
@@ -33,7 +34,7 @@ def test_a_signing_key_is_made_told_once_and_sealed(noon: datetime) -> None:
 def test_the_value_of_a_header_is_opened_for_its_header_alone(noon: datetime) -> None:
     kept = kept_secrets.keep("token", SecretUse.HEADER, value="Bearer abc", now=noon)
     target = HttpTarget("https://example.com", headers={"Authorization": {"secret": "token"}, "X-A": "b"})
-    found = kept_secrets.material(target, now=noon)
+    found = kept_secrets.material(target, HOST, now=noon)
     assert (kept.key, dict(found.headers), found.signing_keys) == ("", {"Authorization": "Bearer abc"}, ())
     assert "abc" not in repr(found)
 
@@ -52,7 +53,7 @@ def test_another_value_of_a_header_takes_the_place_of_the_first(noon: datetime) 
     kept_secrets.keep("token", SecretUse.HEADER, value="one", now=noon)
     kept_secrets.replace("token", value="two", now=noon)
     target = HttpTarget("https://example.com", headers={"X-Token": {"secret": "token"}})
-    assert dict(kept_secrets.material(target, now=noon).headers) == {"X-Token": "two"}
+    assert dict(kept_secrets.material(target, HOST, now=noon).headers) == {"X-Token": "two"}
     assert SecretPart.objects.count() == 1
 
 
@@ -139,4 +140,25 @@ def test_nothing_is_sealed_with_a_key_that_dies_with_the_process(settings: Any) 
     settings.SECRET_KEY_IS_KEPT = False
     with pytest.raises(InvalidSecret, match="set ONBEAT_CALLBACKS_SECRET_KEYS"):
         kept_secrets.keep("billing", SecretUse.SIGNING)
+    assert Secret.objects.count() == 0
+
+
+def test_a_secret_may_be_for_some_hosts_alone(noon: datetime) -> None:
+    kept_secrets.keep("billing", SecretUse.SIGNING, hosts=["Example.com", "[2606:4700::1111]"], now=noon)
+    assert Secret.objects.get().hosts == ["2606:4700::1111", "example.com"]
+    definitions.create(key="ours", http=SIGNED, now=noon)
+    with pytest.raises(InvalidSecret, match=r"'billing' is not for evil\.example; an admin can add that host"):
+        definitions.create(key="theirs", http=HttpTarget("https://evil.example/", secret="billing"), now=noon)
+    with pytest.raises(LookupError, match=r"'billing' is not for evil\.example"):
+        kept_secrets.material(SIGNED, "evil.example", now=noon)
+    kept_secrets.replace("billing", now=noon)
+    assert Secret.objects.get().hosts == ["2606:4700::1111", "example.com"]
+    kept_secrets.replace("billing", hosts=[], now=noon)
+    assert Secret.objects.get().hosts == []
+
+
+@pytest.mark.parametrize("host", ["https://example.com", "example.com/x", "0x7f.1", "a b", "", "exämple.com"])
+def test_a_host_that_cannot_be_is_refused(host: str, noon: datetime) -> None:
+    with pytest.raises(InvalidSecret, match="The host"):
+        kept_secrets.keep("billing", SecretUse.SIGNING, hosts=[host], now=noon)
     assert Secret.objects.count() == 0

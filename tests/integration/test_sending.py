@@ -3,7 +3,9 @@
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -65,6 +67,26 @@ def test_no_header_of_an_answer_is_logged(caplog: pytest.LogCaptureFixture) -> N
     with receiving(answer(x_echo="hunter2")) as receiver:
         get(receiver.url())
     assert "hunter2" not in caplog.text
+
+
+def test_a_server_that_takes_the_request_slowly_does_not_stretch_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes at a time are taken, each of them in time; the whole would last for seconds."""
+    real = socket.create_connection
+
+    def with_small_buffers(*args: Any, **more: Any) -> socket.socket:
+        connection = real(*args, **more)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return connection
+
+    monkeypatch.setattr(socket, "create_connection", with_small_buffers)
+    with receiving(reading_slowly=True) as receiver:
+        parts = parsed(receiver.url(), HERE)
+        body = b"x" * 500_000
+        request = Request("POST", parts, (("host", "x"), ("content-length", str(len(body)))), body)
+        began = time.monotonic()
+        with pytest.raises(Unanswered, match=r"no whole answer within 1 s"):
+            send(request, HERE, seconds=1)
+        assert time.monotonic() - began < 2.5
 
 
 @pytest.mark.parametrize("act", [drip, drip_headers, silent])
@@ -183,6 +205,19 @@ def test_of_several_addresses_the_next_is_tried_when_one_takes_no_connection(mon
         assert get(receiver.url(host="two.example")).status == 204
 
 
+def test_a_silent_address_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.9", 0), backlog=0))
+        port = full.getsockname()[1]
+        for _ in range(3):  # its line is full from then on, and it answers nobody
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.9", port))
+        receiver = stack.enter_context(receiving(answer(204), port=port))
+        resolves_to(monkeypatch, ["127.0.0.9", "127.0.0.1"])
+        assert get(receiver.url(host="two.example"), seconds=3).status == 204
+
+
 # ── Certificates ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -191,7 +226,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of an authority of its own, for one name; with its key in the same file."""
     folder = tmp_path_factory.mktemp("tls")
     words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=hooks.example"
-    words += f" -addext subjectAltName=DNS:hooks.example -keyout {folder}/key.pem -out {folder}/cert.pem"
+    words += f" -addext subjectAltName=DNS:hooks.example,IP:::1 -keyout {folder}/key.pem -out {folder}/cert.pem"
     subprocess.run(words.split(), check=True, capture_output=True)
     both = folder / "both.pem"
     both.write_text((folder / "key.pem").read_text() + (folder / "cert.pem").read_text())
@@ -212,6 +247,16 @@ def test_a_certificate_of_a_trusted_authority_is_taken_for_its_name(
     resolves_to(monkeypatch, ["127.0.0.1"])
     url = secure.url(scheme="https", host="hooks.example")
     assert get(url, ca_file=str(certificate.with_name("cert.pem"))).status == 204
+
+
+def test_a_certificate_may_be_for_an_ipv6_address(certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    here = Rules((network("::1/128"),), ANY_PORT)
+    with receiving(answer(204), tls=context, host="::1") as receiver:
+        url = parsed(receiver.url(scheme="https", host="[::1]"), here)
+        request = Request("GET", url, (("host", url.authority),), b"")
+        assert send(request, here, seconds=30, ca_file=str(certificate.with_name("cert.pem"))).status == 204
 
 
 def test_a_certificate_of_nobody_is_refused_before_anything_is_sent(

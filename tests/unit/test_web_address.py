@@ -33,6 +33,7 @@ HOSTILE = {
     "metadata of a third": "http://192.0.0.192/",
     "benchmarks": "http://198.18.0.1/",
     "documentation": "http://203.0.113.7/",
+    "metadata of a fourth": "http://168.63.129.16/",
     "relays of 6to4": "http://192.88.99.1/",
     "multicast": "http://224.0.0.1/",
     "reserved": "http://240.0.0.1/",
@@ -76,6 +77,8 @@ HOSTILE = {
     "too long a name": f"http://{'a.' * 130}com/",
     "no host": "http:///path",
     "half a bracket": "http://[::1/",
+    "something before the bracket": "http://evil.example[2606:4700::1111]/",
+    "something after the bracket": "http://[2606:4700::1111]evil.example/",
     "a future address": "http://[v1.fe80::]/",
     # Ports and schemes.
     "a port of another service": "http://example.com:22/",

@@ -20,7 +20,7 @@ from jobs.models import SecretUse
 from jobs.refusals import InvalidSecret, Refused
 
 _ONCE = "This is its key, and it is shown only this once: give it to the receiver, which verifies signatures with it."
-_HEADS = ("NAME", "USE", "KEYS", "CHANGED", "BY")
+_HEADS = ("NAME", "USE", "KEYS", "HOSTS", "CHANGED", "BY")
 _THROUGH = "command"
 
 
@@ -51,6 +51,13 @@ class Command(PlatformCommand):
             "value of a header is asked for. Never as an argument: others on the machine could read it.",
         )
         parser.add_argument(
+            "--host",
+            action="append",
+            metavar="NAME",
+            help="It may be sent to this host alone, or sign for it; may be said several times. Without it to any "
+            "host that a job names, or as it was.",
+        )
+        parser.add_argument(
             "--overlap-hours",
             type=float,
             default=kept_secrets.OVERLAP_OF_KEYS / timedelta(hours=1),
@@ -68,6 +75,7 @@ class Command(PlatformCommand):
                 options["name"],
                 use,
                 value=value,
+                hosts=options["host"],
                 overlap=timedelta(hours=min(options["overlap_hours"], 24 * 366)),
                 by=by,
                 now=now,
@@ -78,7 +86,7 @@ class Command(PlatformCommand):
                 through=_THROUGH,
                 action=action,
                 subject=f"secret:{kept.secret.name}",
-                after={"use": use.lower()},
+                after={"use": use.lower(), "hosts": kept.secret.hosts},
             )
         if options["json"]:
             said = {"name": kept.secret.name, "use": use.lower(), "is_new": kept.is_new}
@@ -96,7 +104,7 @@ class Command(PlatformCommand):
     def _list(self, options: dict[str, Any]) -> None:
         found: list[Any] = kept_secrets.listed(database_now())
         if options["json"]:
-            names = ("name", "keys", "changed_by")
+            names = ("name", "keys", "hosts", "changed_by")
             said = [{n: getattr(each, n) for n in names} | {"use": each.use.lower()} for each in found]
             self.stdout.write(json.dumps({"secrets": said}))
         elif rows := [_cells(each) for each in found]:
@@ -141,7 +149,8 @@ def _user() -> str:
 
 def _cells(secret: Any) -> tuple[str, ...]:
     keys = str(secret.keys) if secret.use == SecretUse.SIGNING else "-"
-    return secret.name, secret.use.lower(), keys, _clock(secret.changed_at), secret.changed_by
+    hosts = ", ".join(secret.hosts) or "any"
+    return secret.name, secret.use.lower(), keys, hosts, _clock(secret.changed_at), secret.changed_by
 
 
 def _clock(moment: datetime) -> str:
