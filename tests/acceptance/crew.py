@@ -34,6 +34,7 @@ from executions.dispatch import Publisher
 from executions.models import Attempt, DeadMessage, Execution
 from executions.retry import RetryPolicy
 from jobs import definitions, runs
+from jobs.http_target import HttpTarget
 from workers.models import Worker
 from scheduler_project.celery import app
 from tests.acceptance import crew_tasks
