@@ -164,9 +164,13 @@ def remove(name: str) -> None:
 def reseal() -> int:
     """Seal all anew with the first of the keys; how many there were."""
     with transaction.atomic():
-        parts = list(SecretPart.objects.select_for_update())
+        parts = list(SecretPart.objects.select_for_update(of=("self",)).select_related("secret"))
         for part in parts:
-            part.sealed = vault.seal(vault.opened(part.sealed))
+            try:
+                part.sealed = vault.seal(vault.opened(part.sealed))
+            except vault.CannotOpen as error:
+                name = part.secret.name
+                raise InvalidSecret("name", f"Nothing was changed: {name!r} cannot be opened, {error}.") from None
         SecretPart.objects.bulk_update(parts, ["sealed"])
     return len(parts)
 

@@ -99,7 +99,7 @@ def parsed(url: str, rules: Rules) -> WebAddress:
 def host(text: str) -> str:
     """A host by itself, as a URL may have it. Raises Unfit."""
     text = text.strip("[]")
-    if not _PLAIN.fullmatch(text):
+    if not _PLAIN.fullmatch(text) or (":" in text and literal(text) is None):
         raise Unfit(f"The host {text[:80]!r} must be a name such as api.example.com, or an IP address.")
     return _host(f"[{text}]" if ":" in text else text, text)
 

@@ -12,6 +12,12 @@ RECURRING: dict[str, Any] = {
     "retry": {"max_attempts": 3, "backoff": "exponential", "initial_delay": 30},
     "timeout": 600,
 }
+CALLBACK: dict[str, Any] = {
+    "key": "billing.close-month",
+    "target": {"http": {"url": "https://billing.example.com/close-month", "timeout": 20}},
+    "kwargs": {"company": 7},
+    "schedule": {"cron": "0 6 1 * *", "timezone": "Europe/Berlin"},
+}
 DEFINITION = {name: value for name, value in RECURRING.items() if name != "key"}
 AT_ANOTHER_TIME = {"schedule": {"cron": "30 4 * * *"}}
 ONE_OFF: dict[str, Any] = {

@@ -14,7 +14,7 @@ from api import pages
 from api.jobs import bodies, listing
 from api.jobs.answers import JobAnswer, JobPage, answered, job_answer
 from api.jobs.bodies import DefinitionBody, JobBody, PatchBody
-from api.jobs.examples import AT_ANOTHER_TIME, DEFINITION, ONE_OFF, RECURRING
+from api.jobs.examples import AT_ANOTHER_TIME, CALLBACK, DEFINITION, ONE_OFF, RECURRING
 from api.jobs.listing import JobQuery
 from api.jobs.named import anchor_of, as_stored, check_state, held, job_named, schedule_of, subject_of, version_wanted
 from api.problems import Problem, refuse
@@ -54,7 +54,7 @@ class JobsView(ApiView):
         tag=TAG,
         body=JobBody,
         answers={201: JobAnswer},
-        examples=[("A recurring job", RECURRING), ("One reminder", ONE_OFF)],
+        examples=[("A recurring job", RECURRING), ("One reminder", ONE_OFF), ("A request to a URL", CALLBACK)],
     )
     @creates
     def post(self, request: Request) -> Response:

@@ -24,7 +24,11 @@ _NAME = in_path("name", "The name of the secret.", example="unused")
 
 class SecretBody(Body):
     use = OneOf(choices=[use.lower() for use in SecretUse], help_text="signing, or header for the value of one.")
-    value = Secret(required=False, help_text="A signing key may be left out: then one is made, and answered this once.")
+    value = Secret(
+        required=False,
+        allow_blank=False,
+        help_text="A signing key may be left out: then one is made, and answered this once.",
+    )
     hosts = ListOf(
         child=Text(),
         required=False,

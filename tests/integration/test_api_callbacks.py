@@ -198,6 +198,9 @@ def test_a_job_with_secrets_shows_their_names_alone(api: Caller) -> None:
         ("billing", {"use": "other"}, "/use"),
         ("billing", {"use": "signing", "value": "short"}, "/value"),
         ("billing", {"use": "header"}, "/value"),
+        ("billing", {"use": "signing", "value": ""}, "/value"),
+        ("billing", {"use": "header", "value": ["hunter2"]}, "/value"),
+        ("billing", {"use": "signing", "hosts": ["https://a.example"]}, "/hosts"),
         ("billing", {"use": "header", "value": "a\nb"}, "/value"),
         ("billing", {"use": "signing", "overlap": -1}, "/overlap"),
         ("-x", {"use": "signing"}, "/name"),
@@ -206,7 +209,14 @@ def test_a_job_with_secrets_shows_their_names_alone(api: Caller) -> None:
 def test_a_secret_that_cannot_be_is_refused(api: Caller, name: str, body: dict[str, Any], pointer: str) -> None:
     answer = api.put(f"/secrets/{name}", body)
     assert (answer.status in (400, 422), answer.pointers) == (True, [pointer])
+    assert "hunter2" not in str(answer.body)
     assert Secret.objects.count() == 0
+
+
+def test_a_plain_value_of_a_header_that_tells_of_a_secret_is_warned_of(api: Caller) -> None:
+    body = a_body(headers={"Authorization": "Bearer 7b1f", "X-Plain": "x"})
+    (said,) = [text for text in api.post("/jobs", body).body["warnings"] if "header" in text]
+    assert "can read the value of its header Authorization: keep it as a secret" in said
 
 
 def test_the_use_of_a_secret_stays(api: Caller) -> None:

@@ -22,6 +22,7 @@ from jobs.refusals import InvalidSecret, Refused
 _ONCE = "This is its key, and it is shown only this once: give it to the receiver, which verifies signatures with it."
 _HEADS = ("NAME", "USE", "KEYS", "HOSTS", "CHANGED", "BY")
 _THROUGH = "command"
+_MOST_HOURS = 24 * 366
 
 
 class Command(PlatformCommand):
@@ -76,7 +77,7 @@ class Command(PlatformCommand):
                 use,
                 value=value,
                 hosts=options["host"],
-                overlap=timedelta(hours=min(options["overlap_hours"], 24 * 366)),
+                overlap=_overlap(options["overlap_hours"]),
                 by=by,
                 now=now,
             )
@@ -128,6 +129,12 @@ class Command(PlatformCommand):
         self.stdout.write(f"Sealed {kept_secrets.reseal()} values anew with the first key.")
 
 
+def _overlap(hours: float) -> timedelta:
+    if not 0 <= hours <= _MOST_HOURS:
+        raise InvalidSecret("overlap", f"The overlap must be a number of hours from 0 to {_MOST_HOURS}.")
+    return timedelta(hours=hours)
+
+
 def _value(source: str | None, use: SecretUse) -> str:
     """Without the line's end that files and pipes bring."""
     if source is None:
@@ -137,7 +144,10 @@ def _value(source: str | None, use: SecretUse) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InvalidSecret("value", f"The value cannot be read from {source}: {reason}.") from None
-    return text.rstrip("\r\n")
+    value = text.rstrip("\r\n")
+    if not value:
+        raise InvalidSecret("value", f"The value cannot be read from {source}: it is empty.")
+    return value
 
 
 def _user() -> str:
