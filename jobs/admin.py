@@ -10,6 +10,7 @@ from jobs.models import Job, JobVersion, Schedule
 
 class ScheduleInline(ReadOnly, admin.StackedInline):
     model = Schedule
+    extra = 0  # of a job without one there is nothing to show
 
 
 class VersionInline(ReadOnly, admin.TabularInline):
