@@ -57,10 +57,6 @@ class Call:
     material: Material = field(repr=False)
 
     @property
-    def asked(self) -> str:
-        return f"{self.target.method} {self.url.shown}"
-
-    @property
     def limit_seconds(self) -> float:
         limit: float = self.job.timeout_seconds or settings.ONBEAT_WORKERS_TIMEOUT_SECONDS
         return limit
@@ -134,19 +130,19 @@ def _made(run: Context, call: Call, payload: dict[str, Any]) -> Any:
         answer = send(request, rules(), seconds=call.seconds, ca_file=settings.ONBEAT_CALLBACKS_CA_FILE)
     except Unanswered as error:
         _note(call, str(error), began=began, seconds=time.monotonic() - sent_at)
-        raise Unanswered(f"{call.asked}: {error}") from None
+        raise Unanswered(f"{call.target.shown}: {error}") from None
     except Forbidden as error:
-        raise Forbidden(f"{call.asked}: {error}") from None
+        raise Forbidden(f"{call.target.shown}: {error}") from None
     redactor = redaction.of_request(
         signing_keys=material.signing_keys, headers=material.headers.values(), completion_url=completion_url
     )
-    run.response = verdicts.kept(answer, asked=call.asked, redactor=redactor)
+    run.response = verdicts.kept(answer, asked=call.target.shown, redactor=redactor)
     return _judged(run, call, answer, began=began)
 
 
 def _judged(run: Context, call: Call, answer: Answer, *, began: datetime) -> Any:
     status, judged = verdicts.in_words(answer.status), verdict(answer.status, call.target)
-    said = f"{call.asked} answered {status} after {answer.seconds:.2f} s"
+    said = f"{call.target.shown} answered {status} after {answer.seconds:.2f} s"
     if answer.status >= 500:
         _note(call, f"it answered {status}", began=began, seconds=answer.seconds)
     elif judged is not Verdict.TRY_AGAIN:  # who asks for patience is neither well nor down
@@ -165,7 +161,7 @@ def _judged(run: Context, call: Call, answer: Answer, *, began: datetime) -> Any
         case Verdict.GIVE_UP:
             raise AnsweredNo(said)
         case Verdict.GONE:
-            _pause(call.job, f"{call.asked} answered 410 Gone")
+            _pause(call.job, f"{call.target.shown} answered 410 Gone")
             raise AnsweredNo(f"{said}; the job is paused")
 
 

@@ -5,6 +5,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from executions.admin import ReadOnly
+from jobs.http_target import HttpTarget
 from jobs.models import Job, JobVersion, Schedule
 
 
@@ -21,7 +22,7 @@ class VersionInline(ReadOnly, admin.TabularInline):
 
 @admin.register(Job)
 class JobAdmin(ReadOnly, admin.ModelAdmin):
-    list_display = ["key", "state", "task", "when", "next_fire_at", "queue", "priority"]
+    list_display = ["key", "state", "target", "when", "next_fire_at", "queue", "priority"]
     list_filter = ["state", "queue"]
     search_fields = ["key"]
     ordering = ["key"]
@@ -29,6 +30,10 @@ class JobAdmin(ReadOnly, admin.ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         return super().get_queryset(request).select_related("schedule")
+
+    @admin.display(ordering="task")
+    def target(self, job: Job) -> str:
+        return job.task if not job.http else HttpTarget.stored(job.http).shown
 
     @admin.display(description="schedule")
     def when(self, job: Job) -> str:

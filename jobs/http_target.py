@@ -71,6 +71,12 @@ class HttpTarget:
             self.is_asynchronous,
         )
 
+    @property
+    def shown(self) -> str:
+        """For people: without the query, which may hold what is not for everybody."""
+        address, mark, _ = self.url.partition("?")
+        return f"{self.method} {address}{'?…' if mark else ''}"
+
     def secret_headers(self) -> Iterator[tuple[str, str]]:
         """Header and the name of the secret that it holds."""
         for name, value in self.headers.items():

@@ -60,12 +60,6 @@ class WebAddress:
         """Whom it is that answers; what is told about a host is told by this name."""
         return f"{self.scheme}://{self.authority}"
 
-    @property
-    def shown(self) -> str:
-        """For people: without the query, which may hold what is not for everybody."""
-        path, mark, _ = self.path.partition("?")
-        return f"{self.origin}{path}{'?…' if mark else ''}"
-
 
 def parsed(url: str, rules: Rules) -> WebAddress:
     """The parts of a URL that may be called, as far as that can be told without asking anybody."""

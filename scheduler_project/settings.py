@@ -140,13 +140,13 @@ STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True  # serves the apps' own files without a collectstatic step
 
 
+_SIGNED = re.compile(r"(/completions/[^/]*/[^/]*/).*")
+
+
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
     """A probe that is told "not ready" got its answer; it is no error of ours. Nobody reads a signed address here."""
     record.args = tuple(_SIGNED.sub(r"\1…", word) if isinstance(word, str) else word for word in record.args or ())
     return getattr(record, "status_code", None) != 503
-
-
-_SIGNED = re.compile(r"(/completions/[^/]*/[^/]*/).*")
 
 
 LOGGING = {

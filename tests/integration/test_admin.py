@@ -6,16 +6,19 @@ import pytest
 from django.test import Client
 
 from beat.models import Beat
+from callbacks import hosts
 from executions import lifecycle
+from executions.clock import database_now
 from executions.models import DeadMessage, Execution
 from jobs import definitions
+from jobs.http_target import HttpTarget
 from jobs.models import Job, Schedule
 from jobs.recurrence import Cron
 from tests.making import a_job, claimed, planned
 
 pytestmark = pytest.mark.django_db
 PAGES = ["onbeat_jobs/job", "onbeat_executions/execution", "onbeat_beat/beat", "onbeat_workers/worker"]
-PAGES += ["onbeat_executions/deadmessage"]
+PAGES += ["onbeat_executions/deadmessage", "onbeat_callbacks/host"]
 
 
 @pytest.fixture
@@ -36,6 +39,21 @@ def test_the_job_list_shows_schedule_and_next_fire(admin_client: Client, executi
     assert "billing.daily" in page
     assert "Every day at 03:00, Los Angeles" in page
     assert "2026-06-16 10:00:00" in page
+
+
+def test_a_callback_shows_where_it_goes_without_its_query(admin_client: Client, noon: datetime) -> None:
+    definitions.create(key="call", http=HttpTarget("https://example.com/hook?token=7b1f"), now=noon)
+    page = admin_client.get("/admin/onbeat_jobs/job/").content.decode()
+    assert "POST https://example.com/hook?…" in page
+    assert "7b1f" not in page
+
+
+def test_a_host_that_rests_is_seen_with_the_reason(admin_client: Client) -> None:
+    now = database_now()
+    for _ in range(5):
+        hosts.went_wrong("https://down.example", "it answered 500", began=now, now=now)
+    page = admin_client.get("/admin/onbeat_callbacks/host/").content.decode()
+    assert all(text in page for text in ("https://down.example", "resting", "it answered 500"))
 
 
 def test_pages_carry_the_products_name(admin_client: Client) -> None:
