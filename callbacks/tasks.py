@@ -179,10 +179,12 @@ def _note(call: Call, error: str, *, began: datetime, seconds: float) -> None:
 
 
 def _pause(job: Job, reason: str) -> None:
-    """The receiver wants no more of these. A job that is over, or paused already, stays as it is."""
+    """The receiver wants no more of these. A job that is over, paused already or changed since stays as it is."""
     if job.state == JobState.ACTIVE:
         with suppress(Refused, Unreachable):
-            reaching_database(lambda: definitions.pause(job, reason=reason, through="worker"), LONG_SECONDS)
+            reaching_database(
+                lambda: definitions.pause(job, version=job.version, reason=reason, through="worker"), LONG_SECONDS
+            )
 
 
 def _give_connection_back() -> None:

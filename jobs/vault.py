@@ -26,7 +26,8 @@ def seal(text: str) -> str:
     if not settings.ONBEAT_CALLBACKS_SECRET_KEYS and not settings.SECRET_KEY_IS_KEPT:
         raise InvalidSecret(
             "value",
-            "There is no key to seal secrets with; set ONBEAT_CALLBACKS_SECRET_KEYS, the same for all processes.",
+            "There is no key to seal secrets with; set ONBEAT_CALLBACKS_SECRET_KEYS or SECRET_KEY, the same for all "
+            "processes, or start `./onbeat run` once, which makes one.",
         )
     return _box(*_keys()).encrypt(text.encode()).decode("ascii")
 

@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError
 from standardwebhooks import Webhook
 
-from callbacks import hosts
+from callbacks import hosts, tasks
 from callbacks.models import Host
 from executions.models import Attempt, Execution
 from executions.retry import RetryPolicy
@@ -144,6 +144,16 @@ def test_a_410_pauses_the_job_and_says_why(noon: datetime) -> None:
     assert (execution.state, job.state) == (State.DEAD, JobState.PAUSED)
     assert job.paused_reason == f"POST {receiver.url()} answered 410 Gone"
     assert job.versions.first().through == "worker"
+
+
+def test_a_410_of_a_url_that_was_changed_meanwhile_pauses_nothing(noon: datetime) -> None:
+    with receiving(answer(410)) as receiver:
+        job = a_callback(receiver, now=noon)
+        as_it_was = Job.objects.get(pk=job.pk)
+        definitions.change(job, version=1, http=HttpTarget(receiver.url("/new")))
+        tasks._pause(as_it_was, "answered 410 Gone")
+    job.refresh_from_db()
+    assert job.state == JobState.ACTIVE
 
 
 def test_status_duration_headers_and_the_beginning_of_the_body_are_kept(noon: datetime) -> None:
