@@ -1,5 +1,9 @@
-"""What all our commands share: they say in one sentence what keeps them from working."""
+"""What all our commands share: they say in one sentence what keeps them from working, and print alike."""
 
+import getpass
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -20,3 +24,22 @@ class PlatformCommand(BaseCommand):
             return super().execute(*args, **options)
         except (OperationalError, InterfaceError) as error:
             raise CommandError(f"The database does not answer; is it running? {in_a_line(error)}") from None
+
+
+def user() -> str:
+    """Who works at this terminal."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"  # as in a container, where a number need not have a name
+
+
+def clock(moment: datetime | None) -> str:
+    return "never" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of it."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

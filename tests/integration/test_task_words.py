@@ -7,10 +7,10 @@ import pytest
 from celery import Task, shared_task, signals
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 
-from executions.messages import of_execution
 from executions.models import Attempt, Execution
 from executions.states import Outcome, State
-from tests.making import a_job, outgoing, planned
+from tests import delivering
+from tests.making import a_job, planned
 from workers import context
 from workers.task import Tracking
 
@@ -82,22 +82,7 @@ def raises(what: str) -> None:
 def deliver(task: Any, *, noon: datetime, **fields: Any) -> tuple[Execution, Any]:
     """What a worker does with the message of one fire; the row afterwards and what Celery was told."""
     execution = planned(a_job(now=noon, task=task.name, **{"max_attempts": 2, **fields}), noon)
-    return execution, again(task, execution)
-
-
-def again(task: Any, execution: Execution) -> Any:
-    execution.refresh_from_db()
-    message = of_execution(*outgoing(execution))
-    answer = task.apply(
-        args=execution.args,
-        kwargs=execution.kwargs,
-        task_id=str(execution.pk),
-        headers=message.headers,
-        retries=message.headers.get("retries", 0),  # a worker reads this one from the headers itself
-        throw=False,
-    )
-    execution.refresh_from_db()
-    return answer
+    return execution, delivering.deliver(execution)
 
 
 def due_in(execution: Execution) -> timedelta:
@@ -123,7 +108,7 @@ def test_the_hooks_of_its_base_are_called_for_each_retry_and_for_the_last_failur
     signals.task_failure.connect(listen)
     execution, answer = deliver(own, noon=noon, args=["boom"])
     assert answer.state == "RETRY"
-    answer = again(own, execution)
+    answer = delivering.deliver(execution)
     assert (execution.state, answer.state) == (State.DEAD, "REJECTED")
     failed = ("on_failure", "ValueError", str(execution.pk))
     assert said == ["before", ("on_retry", "ValueError"), "before", failed, ("after_return", "FAILURE")]
@@ -142,14 +127,14 @@ def test_a_handlers_own_retry_waits_in_the_database_as_long_as_it_says(
 
 def test_a_retry_counts_against_the_jobs_attempts(noon: datetime) -> None:
     execution, _ = deliver(retry, noon=noon)
-    again(retry, execution)
+    delivering.deliver(execution)
     assert execution.state == State.DEAD
 
 
 def test_a_smaller_max_retries_of_the_handler_counts_as_well(noon: datetime) -> None:
     execution, _ = deliver(retry, noon=noon, kwargs={"max_retries": 1}, max_attempts=5)
     assert execution.state == State.SCHEDULED
-    again(retry, execution)
+    delivering.deliver(execution)
     assert execution.state == State.DEAD
     assert "OSError: not yet" in execution.error
 
@@ -186,9 +171,9 @@ def test_autoretry_ends_in_the_same_place_with_its_own_backoff(noon: datetime) -
     execution, answer = deliver(autoretry, noon=noon, max_attempts=3)
     assert (execution.state, answer.state) == (State.SCHEDULED, "RETRY")
     assert due_in(execution) == timedelta(seconds=5)
-    again(autoretry, execution)
+    delivering.deliver(execution)
     assert due_in(execution) == timedelta(seconds=10)  # it reads the number of retries from its request
-    again(autoretry, execution)
+    delivering.deliver(execution)
     assert execution.state == State.DEAD
 
 

@@ -1,8 +1,6 @@
 """Make, list and revoke API keys from a terminal: parse, call one function, say what became of it."""
 
-import getpass
 import json
-import os
 from argparse import ArgumentParser
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -13,7 +11,7 @@ from access import api_keys
 from access.models import ApiKey
 from access.roles import Role
 from executions.clock import database_now
-from executions.commands import REFUSED, PlatformCommand
+from executions.commands import REFUSED, PlatformCommand, clock, table, user
 from jobs.refusals import Refused, shown
 
 _ONCE = "This is its secret, and it is shown only this once: keep it where only its user can read it."
@@ -57,7 +55,7 @@ class Command(PlatformCommand):
             name=options["name"],
             role=options["role"],
             expires_at=_end(options["expires"], options["days"], now),
-            by=_user(),
+            by=user(),
             through="command",
             now=now,
         )
@@ -65,7 +63,7 @@ class Command(PlatformCommand):
             self.stdout.write(json.dumps({**facts_of(made.key, now), "secret": made.secret}))
             self.stderr.write(_ONCE)
             return
-        end = f"expires at {_clock(made.key.expires_at)}" if made.key.expires_at else "does not expire"
+        end = f"expires at {clock(made.key.expires_at)}" if made.key.expires_at else "does not expire"
         self.stdout.write(f"Made the API key {made.key}: {made.key.role}, {end}.")
         self.stdout.write(_ONCE)
         self.stdout.write(made.secret)
@@ -82,11 +80,8 @@ class Command(PlatformCommand):
         if options["json"]:
             self.stdout.write(json.dumps({"api_keys": [facts_of(key, now) for key in keys]}))
         elif rows := [_cells(key, now) for key in keys]:
-            widths = [max(map(len, column)) for column in zip(_HEADS, *rows, strict=True)]
-            for row in (_HEADS, *rows):
-                self.stdout.write(
-                    "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-                )
+            for line in table(_HEADS, rows):
+                self.stdout.write(line)
         else:
             kind = "API key" if options["all"] else "valid API key"
             self.stdout.write(f"There is no {kind}; `./onbeat api_keys create` makes one.")
@@ -98,21 +93,14 @@ class Command(PlatformCommand):
 
     def _revoke(self, options: dict[str, Any]) -> None:
         now = database_now()
-        key = api_keys.revoke(options["prefix"], by=_user(), through="command", now=now)
+        key = api_keys.revoke(options["prefix"], by=user(), through="command", now=now)
         if options["json"]:
             self.stdout.write(json.dumps(facts_of(key, now)))
         elif key.revoked_at == now:
             self.stdout.write(f"Revoked the API key {key}: it opens nothing from now on.")
         else:
             by = f" by {key.revoked_by}" if key.revoked_by else ""
-            self.stdout.write(f"The API key {key} was revoked{by} before, at {_clock(key.revoked_at)}.")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"  # as in a container, where a number need not have a name
+            self.stdout.write(f"The API key {key} was revoked{by} before, at {clock(key.revoked_at)}.")
 
 
 def _end(expires: str | None, days: int | None, now: datetime) -> datetime | None:
@@ -143,12 +131,8 @@ def _is_day(text: str) -> bool:
 
 
 def _cells(key: ApiKey, now: datetime) -> tuple[str, ...]:
-    moments = (_clock(key.created_at), _clock(key.expires_at), _clock(key.last_used_at))
+    moments = (clock(key.created_at), clock(key.expires_at), clock(key.last_used_at))
     return (key.prefix, key.role, key.state(now), *moments, key.name)
-
-
-def _clock(moment: datetime | None) -> str:
-    return "never" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def facts_of(key: ApiKey, now: datetime) -> dict[str, Any]:

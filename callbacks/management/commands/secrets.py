@@ -2,10 +2,9 @@
 
 import getpass
 import json
-import os
 import sys
 from argparse import ArgumentParser
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from django.db import transaction
 
 from access import audit
 from executions.clock import database_now
-from executions.commands import REFUSED, PlatformCommand
+from executions.commands import REFUSED, PlatformCommand, clock, table, user
 from jobs import kept_secrets
 from jobs.models import SecretUse
 from jobs.refusals import InvalidSecret, Refused
@@ -70,7 +69,7 @@ class Command(PlatformCommand):
 
     def _keep(self, options: dict[str, Any]) -> None:
         use, now = SecretUse(options["use"].upper()), database_now()
-        value, by = _value(options["value_from"], use), _user()
+        value, by = _value(options["value_from"], use), user()
         with transaction.atomic():
             kept = kept_secrets.put(
                 options["name"],
@@ -109,9 +108,8 @@ class Command(PlatformCommand):
             said = [{n: getattr(each, n) for n in names} | {"use": each.use.lower()} for each in found]
             self.stdout.write(json.dumps({"secrets": said}))
         elif rows := [_cells(each) for each in found]:
-            widths = [max(map(len, column)) for column in zip(_HEADS, *rows, strict=True)]
-            for row in (_HEADS, *rows):
-                self.stdout.write("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip())
+            for line in table(_HEADS, rows):
+                self.stdout.write(line)
         else:
             self.stdout.write("There is no secret; `./onbeat secrets keep NAME --use signing` makes one.")
 
@@ -122,7 +120,7 @@ class Command(PlatformCommand):
     def _remove(self, options: dict[str, Any]) -> None:
         with transaction.atomic():
             kept_secrets.remove(options["name"])
-            audit.record(who=_user(), through=_THROUGH, action="secret.remove", subject=f"secret:{options['name']}")
+            audit.record(who=user(), through=_THROUGH, action="secret.remove", subject=f"secret:{options['name']}")
         self.stdout.write(f"Removed the secret {options['name']}.")
 
     def _reseal(self, _options: dict[str, Any]) -> None:
@@ -150,18 +148,7 @@ def _value(source: str | None, use: SecretUse) -> str:
     return value
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
-
-
 def _cells(secret: Any) -> tuple[str, ...]:
     keys = str(secret.keys) if secret.use == SecretUse.SIGNING else "-"
     hosts = ", ".join(secret.hosts) or "any"
-    return secret.name, secret.use.lower(), keys, hosts, _clock(secret.changed_at), secret.changed_by
-
-
-def _clock(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return secret.name, secret.use.lower(), keys, hosts, clock(secret.changed_at), secret.changed_by

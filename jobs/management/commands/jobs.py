@@ -1,6 +1,5 @@
 """Act on jobs from a terminal: parse, call one function, say what became of it."""
 
-import getpass
 import json
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
@@ -10,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from django.core.management.base import CommandError
 
-from executions.commands import REFUSED, PlatformCommand
+from executions.commands import REFUSED, PlatformCommand, user
 from jobs import dst
 from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, PastFire, Preview, backfill, preview
 from jobs.finding import find
@@ -81,7 +80,7 @@ class Command(PlatformCommand):
             self.stdout.write(line)
         is_run = not options["dry_run"] and seen.to_run > 0 and (options["yes"] or self._agrees(seen.to_run))
         if is_run:
-            seen = backfill(job, **asked, by=options["by"] or getpass.getuser(), through="command")
+            seen = backfill(job, **asked, by=options["by"] or user(), through="command")
             self.stdout.write(f"Planned {counted(seen.to_run)}; the beats publish at this pace.")
         elif seen.to_run > 0:
             self.stdout.write("Nothing was done.")
