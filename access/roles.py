@@ -34,7 +34,7 @@ _MAY = {
     Role.VIEWER: "look",
     Role.OPERATOR: "run, pause, cancel and replay",
     Role.EDITOR: "change jobs",
-    Role.ADMIN: "everything, also API keys and the audit trail",
+    Role.ADMIN: "everything, also API keys, secrets and the audit trail",
 }
 
 

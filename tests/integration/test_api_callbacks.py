@@ -13,6 +13,7 @@ from jobs import kept_secrets, signing
 from jobs.http_target import HttpTarget
 from jobs.models import Job, JobVersion, Secret, SecretUse
 from tests.calling import Caller, a_caller
+from tests.tiers import once_embedded
 from tests.unit.test_web_address import HOSTILE
 
 pytestmark = pytest.mark.django_db
@@ -83,6 +84,7 @@ def test_a_bulk_takes_tasks_and_callbacks_side_by_side(api: Caller) -> None:
     assert set(Job.objects.values_list("task", "queue")) == {("onbeat.http", "http"), ("onbeat.echo", "default")}
 
 
+@once_embedded
 @pytest.mark.parametrize("url", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_url_is_refused_when_the_job_is_saved(api: Caller, url: str) -> None:
     answer = api.post("/jobs", a_body(url=url))

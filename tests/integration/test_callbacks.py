@@ -21,6 +21,7 @@ from tests.calling_back import a_callback, called
 from tests.delivering import deliver
 from tests.making import planned
 from tests.receiver import Act, answer, drip, hang_up, huge, receiving, reset, silent
+from tests.tiers import once_embedded
 from tests.unit.test_web_address import HOSTILE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("loopback_may_be_called")]
@@ -183,6 +184,7 @@ def test_the_address_is_looked_at_again_when_it_is_called(noon: datetime, settin
 STORABLE = {name: url for name, url in HOSTILE.items() if "\0" not in url}  # no database takes that one
 
 
+@once_embedded
 @pytest.mark.parametrize("url", STORABLE.values(), ids=STORABLE)
 def test_a_hostile_url_that_was_stored_behind_our_back_is_refused_before_any_socket(
     url: str, noon: datetime, settings: Any, monkeypatch: pytest.MonkeyPatch

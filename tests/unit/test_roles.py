@@ -26,7 +26,7 @@ def test_each_role_says_what_it_may() -> None:
         "look",
         "run, pause, cancel and replay",
         "change jobs",
-        "everything, also API keys and the audit trail",
+        "everything, also API keys, secrets and the audit trail",
     ]
 
 
