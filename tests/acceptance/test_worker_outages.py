@@ -62,7 +62,8 @@ def test_claims_finishes_and_deaths_wait_for_the_database_and_no_work_is_done_ag
     lines.says(AWAY, 2)
     lines.says("the end of an attempt is written later")
     crew.reaches(claimed, "QUEUED")  # its message was faster than the beat's word that it is sent
-    assert [crew.state(execution) for execution in (finishing, dying, claimed)] == ["RUNNING", "RUNNING", "QUEUED"]
+    assert [crew.state(execution) for execution in (finishing, dying)] == ["RUNNING", "RUNNING"]
+    assert crew.state(claimed) in ("QUEUED", "SCHEDULED")  # a beat may take its message for lost, and publish it again
     lines.database.mend()
     for execution in (finishing, claimed):
         crew.reaches(execution, "SUCCEEDED")

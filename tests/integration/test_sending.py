@@ -29,7 +29,9 @@ from tests.receiver import (
     reset,
     silent,
 )
+from tests.tiers import once_embedded
 
+pytestmark = once_embedded  # no database is asked
 ANY_PORT = (range(1, 65_536),)
 HERE = Rules((network("127.0.0.0/8"),), ANY_PORT)
 PUBLIC = Rules(ports=ANY_PORT)
