@@ -1,4 +1,4 @@
-"""Imports point one way: beat | workers → jobs → executions."""
+"""Imports point one way: beat | callbacks → workers → jobs → executions."""
 
 import ast
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ PURE += ["executions/outgoing.py", "executions/confirms.py", "executions/histogr
 PURE += ["jobs/wording.py", "jobs/day_wording.py", "jobs/series.py", "jobs/stretches.py"]
 PURE += ["jobs/upcoming.py", "jobs/differences.py", "access/gcra.py", "api/names.py", "jobs/signing.py"]
 PURE += ["jobs/addresses.py", "jobs/web_address.py", "jobs/http_target.py", "callbacks/refusals.py"]
-PURE += ["callbacks/verdicts.py"]
+PURE += ["callbacks/verdicts.py", "callbacks/redaction.py"]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.
 ALLOWED_NAMES = {ROOT / "launcher" / "services.py"}
