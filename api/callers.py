@@ -86,7 +86,8 @@ class BySignature(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[Any, Caller]:
         named = request.parser_context["kwargs"]
         if not completions.is_signed(named["id"], named["attempt"], named["signature"]):
-            _take(f"denied:{BaseThrottle().get_ident(request)}", most=_DENIED_PER_MINUTE)
+            # Not counted with wrong keys: a receiver whose addresses are outdated shall not lock out its neighbours.
+            _take(f"unsigned:{BaseThrottle().get_ident(request)}", most=_DENIED_PER_MINUTE)
             raise not_there("There is nothing to tell here; use the whole Onbeat-Completion-Url of the request.")
         owner = f"completion:{named['id']}"
         _take(owner, most=_TOLD_PER_MINUTE)

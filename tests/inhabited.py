@@ -33,7 +33,7 @@ class Inhabitants:
     doomed: list[int]  # more of them, for whoever wants to archive one
     executions: dict[str, list[str]]  # of the job "plain", by what became of them
     messages: list[int]
-    completion: list[str]  # of one whose end is told later: its id, attempt and signature
+    completion: list[str | int]  # of one whose end is told later: its id, attempt and signature
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -65,7 +65,7 @@ def inhabit(now: datetime, *, each: int = 3) -> Inhabitants:
         doomed=[job.pk for job in doomed],
         executions={name: [str(row.pk) for row in rows] for name, rows in executions.items()},
         messages=[message.pk for message in _messages(each, now)],
-        completion=completions.path_of(awaited.pk, awaited.attempt).split("/")[-3:],
+        completion=[str(awaited.pk), awaited.attempt, completions.path_of(awaited.pk, awaited.attempt).split("/")[-1]],
     )
 
 
