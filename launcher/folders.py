@@ -18,7 +18,7 @@ def data_dir() -> Path:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".writable"
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another command may look at the same moment
     except OSError as error:
         raise Refusal(
             f"The folder {path} cannot be written to ({error.strerror}); "
