@@ -43,6 +43,7 @@ from workers.task import TrackedTask
 
 # Of the job's time limit, so that the call ends before its worker is stopped, and its host hears of it.
 _SHARE_OF_LIMIT = 0.95
+_NO_REQUEST = "there is no request to send: this task is run by jobs with an http target"
 
 _clock = Clock()
 
@@ -92,7 +93,7 @@ def _call_of(execution_id: UUID) -> Call | GaveUp:
     """As the job is now: where a request goes is how to run, and what it carries is what to run."""
     job = Job.objects.filter(pk__in=Execution.objects.with_id(execution_id).values("job_id")).first()
     if job is None or not job.http:
-        return GaveUp("there is no request to send: this task is run by jobs with an http target")
+        return GaveUp(_NO_REQUEST)
     try:
         # Looked at again: a setting may be stricter by now, and a row may have been changed behind our back.
         target = HttpTarget.stored(job.http)
@@ -110,7 +111,7 @@ def http(**payload: Any) -> Any:
     """Send the request of this job, with the payload as its body."""
     run = context.current()
     try:
-        call = _admitted.get(GaveUp("there is no request to send: this task is run by jobs with an http target"))
+        call = _admitted.get(GaveUp(_NO_REQUEST))
         if isinstance(call, GaveUp):
             raise call
         return _made(run, call, payload)
