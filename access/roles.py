@@ -3,6 +3,7 @@
 Invariant: roles are in one line, each includes those before it; whoever has none may do nothing.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -44,5 +45,10 @@ def role_of(user: Any) -> Role | None:
         return None
     if user.is_superuser:
         return Role.ADMIN
-    groups = set(user.groups.filter(name__in=[role.group for role in Role]).values_list("name", flat=True))
-    return next((role for role in reversed(Role) if role.group in groups), None)
+    return highest(user.groups.filter(name__in=[role.group for role in Role]).values_list("name", flat=True))
+
+
+def highest(groups: Iterable[str]) -> Role | None:
+    """Of those whose groups are named."""
+    named = set(groups)
+    return next((role for role in reversed(Role) if role.group in named), None)

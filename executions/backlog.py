@@ -18,6 +18,14 @@ class Backlog:
     running: int = 0
     oldest: datetime | None = None  # since when the oldest of the due and queued ones could have run
 
+    @property
+    def waiting(self) -> int:
+        return self.due + self.queued
+
+    def oldest_seconds(self, now: datetime) -> float | None:
+        """How long the oldest of them waits. What was published ahead of its time does not yet."""
+        return None if self.oldest is None else max(0.0, (now - self.oldest).total_seconds())
+
 
 def by_queue(*, now: datetime) -> dict[str, Backlog]:
     found: dict[str, Backlog] = {}

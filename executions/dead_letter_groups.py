@@ -29,6 +29,7 @@ class Matching:
     ids: Collection[uuid.UUID] | None = None  # of executions
     fingerprint: str | None = None
     job: str | None = None  # its key
+    job_id: int | None = None
     task: str | None = None
     queue: str | None = None  # as the job names it
     since: datetime | None = None  # when it gave up
@@ -38,12 +39,12 @@ class Matching:
         rows = Execution.objects.all() if self.ids is None else Execution.objects.with_ids(self.ids)
         rows = rows.filter(state=State.DEAD, handled_at=None)
         asked = {"fingerprint": self.fingerprint, "job__key": self.job, "task": self.task, "queue": self.queue}
-        return rows.filter(_said(**asked, finished_at__gte=self.since, finished_at__lt=self.until))
+        return rows.filter(_said(**asked, job_id=self.job_id, finished_at__gte=self.since, finished_at__lt=self.until))
 
     def messages(self) -> QuerySet[DeadMessage]:
         """Those that belong to no execution. None are if an execution or a job is named."""
         waiting = DeadMessage.objects.filter(handled_at=None)
-        if self.ids is not None or self.job is not None:
+        if self.ids is not None or self.job is not None or self.job_id is not None:
             return waiting.none()
         of_broker = None if self.queue is None else queues.work_queue(self.queue).name
         asked = {"fingerprint": self.fingerprint, "task": self.task, "queue": of_broker}
@@ -103,6 +104,50 @@ def groups(matching: Matching | None = None) -> list[Group]:
     errors = _errors_of([uuid.UUID(one.newest) for one in sums.values() if one.newest])
     found = [_group(fingerprint, one, errors.get(one.newest, one.example)) for fingerprint, one in sums.items()]
     return sorted(found, key=lambda group: (-group.count, group.fingerprint))
+
+
+@dataclass(frozen=True)
+class GroupOfJob:
+    """Dead letters of one job whose errors look alike."""
+
+    job_id: int
+    job: str  # its key
+    fingerprint: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    example_id: uuid.UUID
+    example: str  # the error of the latest, in a line
+
+
+def groups_of_jobs(*, limit: int) -> list[GroupOfJob]:
+    """The largest so many groups by job and fingerprint. Two queries, which cost what waits."""
+    rows = (
+        Matching()
+        .executions()
+        .values("job_id", "fingerprint")
+        .annotate(
+            count=Count("pk"), first=Min("finished_at"), last=Max("finished_at"), newest=Max(Cast("pk", CharField()))
+        )
+        .order_by("-count", "-last", "job_id")[:limit]
+    )
+    found = list(rows)
+    examples = Execution.objects.with_ids([uuid.UUID(row["newest"]) for row in found]).select_related("job")
+    newest = {one.pk: one for one in examples.only("error", "job__key", "job_id")}
+    return [
+        GroupOfJob(
+            row["job_id"],
+            one.job.key,
+            row["fingerprint"],
+            row["count"],
+            row["first"],
+            row["last"],
+            one.pk,
+            stored_in_a_line(one.error),
+        )
+        for row in found
+        if (one := newest.get(uuid.UUID(row["newest"]))) is not None
+    ]
 
 
 def _executions_in_parts(matching: Matching) -> Iterable[Any]:

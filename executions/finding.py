@@ -32,6 +32,7 @@ class Sought:
     queue: str = ""
     worker: str = ""
     fingerprint: str = ""
+    error: str = ""  # a part of it, in capitals or not
     since: datetime | None = None
     until: datetime | None = None
     created_before: datetime | None = None
@@ -85,6 +86,8 @@ class Sought:
         for name in ("queue", "worker", "fingerprint"):
             if value := getattr(self, name):
                 rows = rows.filter(**{name: value})
+        if self.error:
+            rows = rows.filter(error__icontains=self.error)
         if self.created_before is not None:
             rows = rows.filter(created_at__lt=self.created_before)
         return rows

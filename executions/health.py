@@ -38,7 +38,7 @@ def live(_request: HttpRequest) -> JsonResponse:
 
 def ready(_request: HttpRequest) -> JsonResponse:
     """The platform does its work: 200, "degraded" if something is amiss that it can bear, or 503 "not ready"."""
-    findings = _look()
+    findings = look()
     is_ready = all(finding.is_well for finding in findings.values() if finding.is_vital)
     is_all_well = all(finding.is_well for finding in findings.values())
     body = {
@@ -48,7 +48,8 @@ def ready(_request: HttpRequest) -> JsonResponse:
     return JsonResponse(body, status=200 if is_ready else 503)
 
 
-def _look() -> dict[str, Finding]:
+def look() -> dict[str, Finding]:
+    """What each check finds; of those after a database that is away, nothing."""
     findings = {}
     try:
         now = database_now()

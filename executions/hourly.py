@@ -1,7 +1,8 @@
 """What the hours were like: how many fires, how late they began, how long they ran.
 
-Owns the reading of the table of hourly counts, and reads nothing else: executions may be gone by then. Invariant: a
-percentile is of all that its hour tells of, or it is not told. Hours that the release before counted have none.
+Owns the reading of the tables of hourly counts and totals, and reads nothing else: executions may be gone by then.
+Invariant: a percentile is of all that its hour tells of, or it is not told. Hours that the release before counted have
+none.
 """
 
 import json
@@ -11,11 +12,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from django.db.models import Max, Sum, TextField
+from django.db.models import F, Max, QuerySet, Sum, TextField
 from django.db.models.functions import Cast
 
 from executions import histogram
-from executions.models import HourlyCount
+from executions.models import HourlyCount, HourlyTotal
 from executions.statistics import ENDED, Joined
 
 _KEY = ("hour", "state")
@@ -45,11 +46,12 @@ class Hour:
 def hours(*, start: datetime, end: datetime, job_id: int | None = None, queue: str = "") -> list[Hour]:
     """The hours that begin from one moment up to another, which is not included; oldest first, without empty ones.
 
-    Of one job, one queue, both, or everything. One query, which costs what was counted: a row per job, hour and state.
+    Of one job, one queue, both, or everything. One query, of a few rows per hour however many jobs there are.
     """
-    rows = HourlyCount.objects.filter(hour__gte=start, hour__lt=end)
+    rows: QuerySet[HourlyCount] | QuerySet[HourlyTotal] = HourlyTotal.objects.all()
     if job_id is not None:
-        rows = rows.filter(job_id=job_id)
+        rows = HourlyCount.objects.filter(job_id=job_id)
+    rows = rows.filter(hour__gte=start, hour__lt=end)
     if queue:
         rows = rows.filter(queue=queue)
     states = (
@@ -66,6 +68,19 @@ def hours(*, start: datetime, end: datetime, job_id: int | None = None, queue: s
         .order_by("hour")
     )
     return [_hour(hour, list(parts)) for hour, parts in groupby(states, key=itemgetter("hour"))]
+
+
+def lateness(*, start: datetime, end: datetime) -> Percentiles:
+    """Of all that fired in the hours from one moment up to another. One query."""
+    rows = HourlyTotal.objects.filter(hour__gte=start, hour__lt=end).values(
+        begun=F("started"),
+        delayed=F("delay_seconds"),
+        longest=F("longest_delay_seconds"),
+        delays=Cast("delay_histogram", TextField()),
+    )
+    parts: list[dict[str, Any]] = [dict(row) for row in rows]
+    longest = max((part["longest"] for part in parts), default=None)
+    return _percentiles(parts, total="delayed", spread="delays", longest=longest)
 
 
 def _hour(hour: datetime, states: list[dict[str, Any]]) -> Hour:

@@ -1,4 +1,4 @@
-"""The rows of one run: Execution, its Attempts, the key it may be called by, and how many there were in an hour.
+"""The rows of one run: Execution, its Attempts, the key it may be called by; how many there were, and how many wait.
 
 Owns the shape of the data and the questions asked of it. Invariant, held by the database: one execution per
 scheduled (job, fire_time), however many beats run. State is written by `executions/lifecycle/` alone.
@@ -64,6 +64,10 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
     def due(self, now: datetime) -> "ExecutionQuerySet":
         """What still has to be published: this table is the outbox."""
         return self.scheduled().filter(available_at__lte=now)
+
+    def coming(self, now: datetime, *, before: datetime) -> "ExecutionQuerySet":
+        """Delayed runs, retries and fires whose time is yet to come. Who is held back looks again in seconds."""
+        return self.scheduled().filter(available_at__gt=now, available_at__lt=before, is_waiting=False)
 
     def by_urgency(self) -> "ExecutionQuerySet":
         return self.order_by("-priority", "available_at")
@@ -183,7 +187,14 @@ class Execution(models.Model):
             models.Index(
                 fields=["finished_at"], condition=Q(state="DEAD", handled_at=None), name="onbeat_execution_dead"
             ),
+            # Alone enough to group the dead letters that wait: the rows themselves are not read.
+            models.Index(
+                fields=["job", "fingerprint", "finished_at", "id"],
+                condition=Q(state="DEAD", handled_at=None),
+                name="onbeat_execution_dead_groups",
+            ),
             models.Index(fields=["job"], condition=Q(is_waiting=True), name="onbeat_execution_waiting"),
+            models.Index(fields=["replay_of"], condition=Q(replay_of__isnull=False), name="onbeat_execution_replays"),
             models.Index(
                 fields=["awaited_until"],
                 condition=Q(state="RUNNING", awaited_until__isnull=False),
@@ -281,16 +292,13 @@ class RunKey(models.Model):
         return self.key
 
 
-class HourlyCount(models.Model):
-    """How many executions of a job that fired in one hour are in a state: what charts are drawn from.
+class HourlySums(models.Model):
+    """What is known of executions that fired in one hour and are in a state; `executions/statistics.py` says of which.
 
-    Written by `executions/statistics.py` alone, which says what the sums are of. Kept longer than the executions.
+    Kept longer than the executions.
     """
 
     hour = models.DateTimeField(help_text="The start of the hour in which the fire times lie.")
-    job = models.ForeignKey(
-        "onbeat_jobs.Job", on_delete=models.CASCADE, related_name="hourly_counts", db_index=False, db_constraint=False
-    )
     queue = models.CharField(max_length=100)
     state = models.CharField(max_length=16, choices=choices(State))
     count = models.PositiveIntegerField(help_text="Each fire of a skipped stretch counts, in the hour of the first.")
@@ -303,13 +311,48 @@ class HourlyCount(models.Model):
     run_histogram = models.JSONField(default=dict, db_default={})
 
     class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.state}"
+
+
+class HourlyCount(HourlySums):
+    """The executions of one job: what its charts are drawn from. Written by `executions/statistics.py` alone."""
+
+    job = models.ForeignKey(
+        "onbeat_jobs.Job", on_delete=models.CASCADE, related_name="hourly_counts", db_index=False, db_constraint=False
+    )
+
+    class Meta:
         db_table = "onbeat_hourly_count"
         constraints = [
             models.UniqueConstraint(fields=["hour", "job", "queue", "state"], name="onbeat_hourly_count_once"),
         ]
 
+
+class HourlyTotal(HourlySums):
+    """The executions of all jobs: the sum of the hour's counts, in the transaction that writes these."""
+
+    class Meta:
+        db_table = "onbeat_hourly_total"
+        constraints = [models.UniqueConstraint(fields=["hour", "queue", "state"], name="onbeat_hourly_total_once")]
+
+
+class QueueSample(models.Model):
+    """How many executions waited in a queue. Written by `executions/queue_samples.py` alone, and kept for a day."""
+
+    at = models.DateTimeField(help_text="The minute in which it was looked at.")
+    queue = models.CharField(max_length=100)
+    waiting = models.PositiveIntegerField(help_text="Due, or published and taken by no worker yet.")
+    oldest_seconds = models.FloatField(null=True, help_text="How long the oldest of them waited; empty: there is none.")
+
+    class Meta:
+        db_table = "onbeat_queue_sample"
+        constraints = [models.UniqueConstraint(fields=["at", "queue"], name="onbeat_queue_sample_once")]
+
     def __str__(self) -> str:
-        return f"{self.count} {self.state}"
+        return f"{self.waiting} in {self.queue}"
 
 
 class DeadMessage(models.Model):

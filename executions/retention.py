@@ -24,7 +24,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from executions import partitions
 from executions.identity import fire_time_of
-from executions.models import Attempt, DeadMessage, Execution, ExecutionQuerySet, HourlyCount
+from executions.models import Attempt, DeadMessage, Execution, ExecutionQuerySet, HourlyCount, HourlyTotal
 from executions.partitions import Month
 from executions.states import FIRE_TRIGGERS, OPEN, State
 
@@ -42,9 +42,10 @@ class Pruned:
 
     months: tuple[Month, ...]  # dropped whole
     kept: Mapping[Month, str]  # and why
-    executions: int  # this and the next three: deleted row by row
+    executions: int  # this and the next four: deleted row by row
     attempts: int
     hourly_counts: int
+    hourly_totals: int
     dead_messages: int
     has_more: bool
 
@@ -72,6 +73,7 @@ def prune(now: datetime, *, batch_size: int = BATCH_SIZE, most_batches: int = MO
         executions=gone["executions"],
         attempts=gone["attempts"],
         hourly_counts=gone["hourly_counts"],
+        hourly_totals=gone["hourly_totals"],
         dead_messages=gone["dead_messages"],
         has_more=has_more,
     )
@@ -131,8 +133,10 @@ def _deletions(
         going = Execution.objects.firing_between(start, end).exclude(reduce(or_, stays.values()))
         for ids in _batches(going, batch_size):
             yield _delete(going, ids)
-    counts = HourlyCount.objects.filter(hour__lt=_days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS))
-    yield from _small_rows("hourly_counts", counts, batch_size)
+    counted_before = _days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS)
+    # Totals after the counts that they could be made from again.
+    yield from _small_rows("hourly_counts", HourlyCount.objects.filter(hour__lt=counted_before), batch_size)
+    yield from _small_rows("hourly_totals", HourlyTotal.objects.filter(hour__lt=counted_before), batch_size)
     yield from _small_rows("dead_messages", _old_messages(now), batch_size)
 
 

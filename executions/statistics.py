@@ -1,7 +1,8 @@
 """How many executions there were, hour by hour: what charts are drawn from, and what is left when the rows are gone.
 
-Owns the table of hourly counts. Invariant: an hour's counts change in one transaction, and add up to the executions
-that fired in it when it was last looked at; to look again at what has not changed writes nothing.
+Owns the tables of hourly counts, by job, and of hourly totals, over all jobs. Invariant: an hour's counts and totals
+change in one transaction, and add up to the executions that fired in it when it was last looked at; to look again at
+what has not changed writes nothing.
 
 A sum is of what the row of an execution can tell: its last attempt. How long that ran is known when it SUCCEEDED or is
 DEAD; what was CANCELLED may have waited for a retry. How long after it was due it began is known once it has begun;
@@ -9,8 +10,10 @@ to begin early, or to wait for room before it was due again, is no delay. Beside
 are spread (`executions/histogram.py`). One statement reads it all, so that the parts agree with one another.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,6 +30,7 @@ from django.db.models import (
     Func,
     IntegerField,
     Max,
+    Min,
     Q,
     Sum,
     TextField,
@@ -36,7 +40,7 @@ from django.db.models.functions import Cast, Ceil, Chr, Coalesce, Greatest, Leas
 from django.db.models.sql.compiler import SQLCompiler
 
 from executions import histogram
-from executions.models import Execution, HourlyCount
+from executions.models import Execution, HourlyCount, HourlySums, HourlyTotal
 from executions.states import State
 
 RECENT_HOURS = 2  # looked at each time
@@ -46,41 +50,102 @@ BEGUN = (State.RUNNING, *ENDED)  # of which it is told how late they began
 _LOCK = 0x6F6E_7374  # of whoever counts
 _LETTER = ord("!")  # that of bucket 0
 _HOUR = timedelta(hours=1)
-_KEY = ("job_id", "queue", "state")
+# What the release before has counted has no totals. So long for these: a beat has other duties.
+_PATIENCE_SECONDS = 1.0
+_KEYS: dict[type[HourlySums], tuple[str, ...]] = {
+    HourlyCount: ("job_id", "queue", "state"),
+    HourlyTotal: ("queue", "state"),
+}
 _SPREADS = ("delay_histogram", "run_histogram")
 _SUMS = ("count", "started", "run_seconds", "delay_seconds", "longest_delay_seconds", *_SPREADS)
+_Row = dict[str, Any]
 
 
 def roll_up(now: datetime, *, hours: int | None = None) -> int:
     """Count the executions of the last hours anew; returns how many counts were written.
 
     If nothing is said these are the current hour and the one before, and one of the day before them, by the minute:
-    called every minute or two, each of these is looked at once an hour. Costs what the hours hold.
+    called every minute or two, each of these is looked at once an hour. Costs what the hours hold. While there are no
+    totals it is the whole day, and hours before it get theirs from their counts, newest first.
     """
     now = now.astimezone(UTC)
     current = now.replace(minute=0, second=0, microsecond=0)
-    ages = [*range(RECENT_HOURS if hours is None else hours)]
+    if hours is not None:
+        ages = [*range(hours)]
+    elif HourlyTotal.objects.exists():
+        ages = [*range(RECENT_HOURS), RECENT_HOURS + now.minute * LATE_HOURS // 60]
+    else:
+        ages = [*range(RECENT_HOURS + LATE_HOURS)]
+    written = sum(_count_anew(current - age * _HOUR) for age in ages)
     if hours is None:
-        ages.append(RECENT_HOURS + now.minute * LATE_HOURS // 60)
-    return sum(_count_anew(current - age * _HOUR) for age in ages)
+        _add_up_older(current)
+    return written
 
 
 def _count_anew(hour: datetime) -> int:
     with transaction.atomic():
         if not _is_ours():
             return 0
-        stored = {_key(row): row for row in HourlyCount.objects.filter(hour=hour).values("pk", *_KEY, *_SUMS)}
-        counted = {_key(row): row for row in _counts(hour)}
-        changed = [row for key, row in counted.items() if any(row[n] != stored.get(key, {}).get(n) for n in _SUMS)]
-        HourlyCount.objects.bulk_create(
-            (HourlyCount(hour=hour, **row) for row in changed),
-            update_conflicts=True,
-            unique_fields=["hour", "job", "queue", "state"],
-            update_fields=_SUMS,
-        )
-        gone = [row["pk"] for key, row in stored.items() if key not in counted]
-        HourlyCount.objects.filter(pk__in=gone).delete()
+        counts = list(_counts(hour))
+        _store(HourlyTotal, hour, _totals(counts))
+        return _store(HourlyCount, hour, counts)
+
+
+def _store(model: type[HourlySums], hour: datetime, rows: Iterable[_Row]) -> int:
+    """Make the hour's rows these; returns how many of them were written."""
+    names = _KEYS[model]
+
+    def key(row: _Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in names)
+
+    stored = {key(row): row for row in model._default_manager.filter(hour=hour).values("pk", *names, *_SUMS)}
+    counted = {key(row): row for row in rows}
+    changed = [row for key, row in counted.items() if any(row[n] != stored.get(key, {}).get(n) for n in _SUMS)]
+    model._default_manager.bulk_create(
+        (model(hour=hour, **row) for row in changed),
+        update_conflicts=True,
+        unique_fields=["hour", *names],
+        update_fields=_SUMS,
+    )
+    gone = [row["pk"] for key, row in stored.items() if key not in counted]
+    model._default_manager.filter(pk__in=gone).delete()
     return len(changed)
+
+
+def _totals(counts: Iterable[_Row]) -> Iterator[_Row]:
+    """What the counts of an hour add up to, by queue and state."""
+    parts: defaultdict[tuple[str, str], list[_Row]] = defaultdict(list)
+    for row in counts:
+        parts[row["queue"], row["state"]].append(row)
+    for (queue, state), rows in parts.items():
+        yield {
+            "queue": queue,
+            "state": state,
+            "count": sum(row["count"] for row in rows),
+            "started": sum(row["started"] for row in rows),
+            # Rounded once, so that their order makes no difference: the database gives them in any.
+            "run_seconds": math.fsum(row["run_seconds"] for row in rows),
+            "delay_seconds": math.fsum(row["delay_seconds"] for row in rows),
+            "longest_delay_seconds": max(row["longest_delay_seconds"] for row in rows),
+            **{name: histogram.merged(row[name] for row in rows) for name in _SPREADS},
+        }
+
+
+def _add_up_older(current: datetime) -> None:
+    """Totals of hours before the first that has some: their executions may be gone, their counts are not."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    first = HourlyTotal.objects.aggregate(hour=Min("hour"))["hour"] or current
+    while time.monotonic() < deadline:
+        hour = HourlyCount.objects.filter(hour__lt=first).aggregate(hour=Max("hour"))["hour"]
+        if hour is None:
+            return
+        with transaction.atomic():
+            if not _is_ours():
+                return
+            _store(
+                HourlyTotal, hour, _totals(HourlyCount.objects.filter(hour=hour).values(*_KEYS[HourlyCount], *_SUMS))
+            )
+        first = hour
 
 
 def _is_ours() -> bool:
@@ -92,12 +157,9 @@ def _is_ours() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _KEY)
-
-
-def _counts(hour: datetime) -> Iterator[dict[str, Any]]:
+def _counts(hour: datetime) -> Iterator[_Row]:
     """What an hour holds, by job, queue and state."""
+    key = _KEYS[HourlyCount]
     nothing = Value(timedelta(), output_field=DurationField())
     delay = Greatest(_between("available_at", "started_at"), nothing)
     run = _between("started_at", "finished_at")
@@ -105,7 +167,7 @@ def _counts(hour: datetime) -> Iterator[dict[str, Any]]:
     has_ended = Q(started_at__isnull=False, state__in=ENDED)
     rows = (
         Execution.objects.firing_between(hour, hour + _HOUR)
-        .values(*_KEY)
+        .values(*key)
         .annotate(
             # A stretch too long to be counted is one.
             total=Sum(Coalesce("skipped_count", 1)),
@@ -120,7 +182,7 @@ def _counts(hour: datetime) -> Iterator[dict[str, Any]]:
     )
     for row in rows:
         yield {
-            **{name: row[name] for name in _KEY},
+            **{name: row[name] for name in key},
             "count": row["total"],
             "started": row["started"],
             "run_seconds": _seconds(row["ran"]),

@@ -9,6 +9,7 @@ import re
 from calendar import monthrange
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 
 from jobs.refusals import InvalidSchedule
@@ -118,6 +119,17 @@ class Fields:
     def needs_both_days(self) -> bool:
         """Whether day and weekday must both match. If neither starts with `*`, one of them is enough."""
         return self.day.is_starred or self.weekday.is_starred
+
+    def falls_on(self, day: date) -> bool:
+        """Whether it names a date."""
+        if day.month not in self.month.values:
+            return False
+        length = monthrange(day.year, day.month)[1]
+        is_day = day.day in self.day.values or (self.day.has_last_day and day.day == length)
+        weekday, place = day.isoweekday() % 7, (day.day + 6) // 7
+        is_weekday = weekday in self.weekday.values or (weekday, place) in self.weekday.nth
+        is_weekday = is_weekday or ((weekday, LAST) in self.weekday.nth and day.day + 7 > length)
+        return (is_day and is_weekday) if self.needs_both_days else (is_day or is_weekday)
 
 
 def parse(expression: str, *, key: str = "") -> Fields:

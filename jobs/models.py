@@ -1,4 +1,4 @@
-"""What runs, and when it should: Job, its Schedule, its history, and the secrets that jobs name.
+"""What runs, and when it should: Job, its Schedule, its history, what is to come, and the secrets that jobs name.
 
 Owns the shape of definitions. A Schedule is a narrow hot row apart from its job, since the beat updates only that.
 Definitions are changed by `jobs/definitions.py`, `next_fire_at` and `version` also by the beat's plan step.
@@ -113,6 +113,7 @@ class Job(models.Model):
         indexes = [
             # By which the beginning of a key is found, whatever the language of the database sorts like.
             models.Index(fields=["key"], opclasses=["varchar_pattern_ops"], name="onbeat_job_key_begins"),
+            models.Index(fields=["-changed_at", "-id"], name="onbeat_job_changed"),
             models.Index(fields=["paused_until"], condition=Q(state="PAUSED"), name="onbeat_job_paused_until"),
         ]
         constraints = [
@@ -157,6 +158,20 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
     def firing_before(self, moment: datetime) -> "ScheduleQuerySet":
         """Active schedules with a fire up to that moment, most urgent first."""
         return self.filter(is_active=True, next_fire_at__lte=moment).order_by("next_fire_at")
+
+
+def pattern_of(
+    kind: str, expression: str, timezone: str, anchor_at: datetime | None, *, key: str
+) -> Cron | Every | Once:
+    """What the columns of a schedule say; whatever it raises, nobody can read them."""
+    match Kind(kind):
+        case Kind.CRON:
+            return shared_cron(expression, timezone, key)
+        case Kind.EVERY:
+            assert anchor_at is not None
+            return Every(seconds=int(expression), anchor=anchor_at)
+        case Kind.ONCE:
+            return Once(datetime.fromisoformat(expression))
 
 
 class Schedule(models.Model):
@@ -210,14 +225,7 @@ class Schedule(models.Model):
     @property
     def pattern(self) -> Cron | Every | Once:
         """When it fires, without its bounds."""
-        match Kind(self.kind):
-            case Kind.CRON:
-                return shared_cron(self.expression, self.timezone, self.job.key)
-            case Kind.EVERY:
-                assert self.anchor_at is not None
-                return Every(seconds=int(self.expression), anchor=self.anchor_at)
-            case Kind.ONCE:
-                return Once(datetime.fromisoformat(self.expression))
+        return pattern_of(self.kind, self.expression, self.timezone, self.anchor_at, key=self.job.key)
 
     @property
     def recurrence(self) -> Cron | Every | Once | Within:
@@ -245,6 +253,24 @@ class Schedule(models.Model):
         """Fires that its misfire policy leaves out."""
         reason = why_skipped(Misfire(self.misfire), self.misfire_limit)
         return Stretch(self.job_id, stretch.first, stretch.last, stretch.count, reason)
+
+
+class StoredForecast(models.Model):
+    """How many fires the next day brings, as it was made last: one row. Written by `jobs/forecasting.py` alone."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    start_at = models.DateTimeField()
+    counts = models.JSONField(help_text="Fires in each ten minutes from the start.")
+    is_estimate = models.BooleanField(help_text="Schedules were too many, and some stand for others.")
+    made_at = models.DateTimeField()
+    took_seconds = models.FloatField(help_text="How long it took to make: the longer, the rarer it is made.")
+
+    class Meta:
+        db_table = "onbeat_forecast"
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="onbeat_forecast_one_row")]
+
+    def __str__(self) -> str:
+        return f"from {self.start_at}"
 
 
 class JobVersion(models.Model):

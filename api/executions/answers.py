@@ -1,13 +1,11 @@
 """Executions as the API answers them."""
 
-from collections.abc import Iterator
 from datetime import datetime
-from operator import itemgetter
 from typing import Any
 
 from rest_framework import serializers
 
-from executions import why
+from executions import timeline, why
 from executions.models import Attempt, Execution
 from executions.states import Outcome, State, Trigger
 from executions.storable import stored_in_a_line
@@ -33,41 +31,19 @@ def in_list(execution: Execution) -> dict[str, Any]:
 
 
 def in_full(execution: Execution, attempts: list[Attempt], *, now: datetime) -> dict[str, Any]:
-    moments = _moments(execution, attempts)  # in the order in which they follow from one another
     return {
         **in_list(execution),
         **{name: getattr(execution, name) for name in _MORE},
         "error": execution.error,
         "why": why.in_words(execution, now=now),
         "attempts": [_attempt(attempt) for attempt in attempts],
-        "timeline": [{"at": at, "what": what} for at, what in sorted(moments, key=itemgetter(0))],
+        "timeline": [{"at": each.at, "what": each.what} for each in timeline.moments(execution, attempts)],
     }
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
     names = ("number", "outcome", "worker", "started_at", "finished_at", "error", "response")
     return {name: getattr(attempt, name) for name in (*names, "refused_at", "refused_outcome")}
-
-
-def _moments(execution: Execution, attempts: list[Attempt]) -> Iterator[tuple[datetime, str]]:
-    """What happened when, as far as the rows tell: a row keeps when it was last queued and started."""
-    yield execution.created_at, "stored"
-    if execution.queued_at is not None:
-        yield execution.queued_at, f"in the queue {execution.queue}"
-    for attempt in attempts:
-        yield attempt.started_at, f"attempt {attempt.number} began on {attempt.worker}"
-        yield attempt.finished_at, f"attempt {attempt.number}: {attempt.outcome}"
-        if attempt.refused_at is not None:
-            yield attempt.refused_at, f"attempt {attempt.number} came back late and was refused"
-    ended = {attempt.number for attempt in attempts}
-    if execution.started_at is not None and execution.attempt not in ended and execution.state == State.RUNNING:
-        yield execution.started_at, f"attempt {execution.attempt} began on {execution.worker}"
-    if execution.cancel_requested_at is not None:
-        yield execution.cancel_requested_at, "asked to stop"
-    if execution.finished_at is not None:
-        yield execution.finished_at, execution.state
-    if execution.handled_at is not None:
-        yield execution.handled_at, f"handled: {execution.handled_note}"
 
 
 # ── For the documentation ────────────────────────────────────────────────────────────────────────────────────────

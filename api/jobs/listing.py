@@ -1,5 +1,6 @@
 """Lists of jobs: filtered, searched, ordered, page by page."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,7 +38,7 @@ def page(query: dict[str, Any]) -> tuple[list[Job], str | None]:
     """The jobs of a page with their schedules, and the cursor of the next."""
     order = query.get("order", "key")
     field, is_down = order.removeprefix("-"), order.startswith("-")
-    rows = _matching(query).select_related("schedule")
+    rows = matching(query).select_related("schedule")
     rows = rows.annotate(
         place=Coalesce("schedule__next_fire_at", Value(_NEVER)) if field == "next_fire_at" else F(field)
     )
@@ -52,7 +53,8 @@ def page(query: dict[str, Any]) -> tuple[list[Job], str | None]:
     return found[:limit], cursor
 
 
-def _matching(query: dict[str, Any]) -> JobQuerySet:
+def matching(query: Mapping[str, Any]) -> JobQuerySet:
+    """What a query asks for, in no order."""
     rows = Job.objects.filter(state__in=query["state"]) if "state" in query else Job.objects.open()
     for column, name in {"queue": "queue", "owner": "owner", "task": "target"}.items():
         if name in query:

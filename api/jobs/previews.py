@@ -89,15 +89,16 @@ class SchedulePreviewView(ApiView):
         now = database_now()
         schedule = bodies.recurrence(body["schedule"], now=now)
         if key := body.get("key", ""):
-            schedule = _of_key(schedule, key)
+            schedule = of_key(schedule, key)
         count = min(body.get("count", _SHOWN), body["schedule"].get("max_fires") or MOST_SHOWN)
         said = warnings.uneven_steps(body["schedule"].get("cron", ""))
         return Response(_answer(schedule, body.get("after", now), count, in_words(schedule), said))
 
 
-def _of_key(schedule: Cron | Every | Once | Within, key: str) -> Cron | Every | Once | Within:
+def of_key(schedule: Cron | Every | Once | Within, key: str) -> Cron | Every | Once | Within:
+    """Spread by this key, where it has an `H`."""
     if isinstance(schedule, Within):
-        return Within(_of_key(schedule.recurrence, key), schedule.start, schedule.end)  # type: ignore[arg-type]
+        return Within(of_key(schedule.recurrence, key), schedule.start, schedule.end)  # type: ignore[arg-type]
     return Cron(schedule.expression, schedule.timezone, key) if isinstance(schedule, Cron) else schedule
 
 

@@ -60,6 +60,6 @@ def _answer(name: str, waiting: Backlog, depth: int | None, workers: Sequence[Wo
         "due": waiting.due,
         "queued": waiting.queued,
         "running": waiting.running,
-        "oldest_age_seconds": None if waiting.oldest is None else max(0.0, (now - waiting.oldest).total_seconds()),
+        "oldest_age_seconds": waiting.oldest_seconds(now),
         "workers": [worker.name for worker in workers if broker_name in worker.queues],
     }

@@ -4,10 +4,12 @@ from beat.upkeep import (
     audit,
     completions,
     dead_letters,
+    forecast,
     gone_beats,
     idempotent_answers,
     lost_messages,
     pauses,
+    queue_samples,
     rescue,
     results,
     run_keys,
@@ -29,5 +31,7 @@ _MODULES = (
     results,
     audit,
     idempotent_answers,
+    queue_samples,
+    forecast,
 )
 DUTIES = tuple(module.DUTY for module in (*_MODULES, partitions_ahead, past_their_days, hourly_counts))

@@ -10,8 +10,8 @@ def prune(now: datetime) -> int:
     pruned = retention.prune(now)
     if pruned.months:
         events.emit("months are dropped: their days are over", months=",".join(map(str, pruned.months)))
-    rows = pruned.executions + pruned.attempts + pruned.hourly_counts + pruned.dead_messages
-    return len(pruned.months) + rows
+    rows = pruned.executions + pruned.attempts + pruned.dead_messages
+    return len(pruned.months) + rows + pruned.hourly_counts + pruned.hourly_totals
 
 
 DUTY = Duty(

@@ -1,4 +1,4 @@
-"""What the hours were like, read from their counts alone."""
+"""What the hours were like, read from their counts and totals alone."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from executions import lifecycle, statistics
 from executions.hourly import Hour, Percentiles, hours
-from executions.models import Execution, HourlyCount
+from executions.models import Execution, HourlyCount, HourlyTotal
 from executions.states import State
 from jobs.models import Job
 from tests.making import a_job, claimed, planned, seconds
@@ -150,10 +150,17 @@ def test_an_hour_in_which_nothing_began_has_neither(job: Job, noon: datetime) ->
 # ── Hours that the release before has counted ────────────────────────────────────────────────────────────────────
 
 
+def forget_histograms(noon: datetime, **of: object) -> None:
+    """As the release before has counted, and this one adds up two days later."""
+    HourlyCount.objects.filter(**of).update(delay_histogram={}, run_histogram={})
+    HourlyTotal.objects.all().delete()
+    statistics.roll_up(noon + 48 * HOUR)
+
+
 def test_hours_without_histograms_have_no_percentiles(job: Job, noon: datetime) -> None:
     succeeded(job, noon, after=2, ran=4)
     statistics.roll_up(noon)
-    HourlyCount.objects.update(delay_histogram={}, run_histogram={})
+    forget_histograms(noon)
     (hour,) = hours(start=noon, end=noon + HOUR)
     assert hour.lateness == Percentiles(p50=None, p95=None, p99=None, mean=2, longest=2)
     assert hour.duration == Percentiles(p50=None, p95=None, p99=None, mean=4, longest=None)
@@ -164,7 +171,7 @@ def test_percentiles_of_a_part_of_an_hour_are_not_told_as_those_of_the_hour(job:
     for each in (job, other):
         succeeded(each, noon, after=2, ran=4)
     statistics.roll_up(noon)
-    HourlyCount.objects.filter(job=other).update(delay_histogram={}, run_histogram={})
+    forget_histograms(noon, job=other)
     (hour,) = hours(start=noon, end=noon + HOUR)
     assert hour.lateness == Percentiles(p50=None, p95=None, p99=None, mean=2, longest=2)
     assert hour.duration == Percentiles(p50=None, p95=None, p99=None, mean=4, longest=None)
@@ -185,3 +192,15 @@ def test_hours_are_read_by_one_query_and_without_the_executions(job: Job, noon: 
         found = hours(start=noon - 2 * HOUR, end=noon + HOUR)
     assert len(queries) == 1
     assert [hour.duration.p95 for hour in found] == [pytest.approx(1, rel=0.1)] * 3
+
+
+def test_hours_of_everything_are_read_from_the_totals_and_those_of_a_job_from_its_counts(
+    job: Job, noon: datetime
+) -> None:
+    """However many jobs there are: a row per queue and state."""
+    succeeded(job, noon)
+    statistics.roll_up(noon)
+    for asked, table in ((None, "onbeat_hourly_total"), (job.pk, "onbeat_hourly_count")):
+        with CaptureQueriesContext(connection) as queries:
+            assert len(hours(start=noon, end=noon + HOUR, job_id=asked)) == 1
+        assert f'FROM "{table}"' in queries[0]["sql"]

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from executions import lifecycle, partitions, replay, retention
-from executions.models import Attempt, DeadMessage, Execution, HourlyCount
+from executions.models import Attempt, DeadMessage, Execution, HourlyCount, HourlyTotal
 from executions.states import OPEN, State, Trigger
 from jobs import definitions
 from jobs.models import Job
@@ -272,19 +272,28 @@ def test_many_rows_cost_as_many_queries_as_few(job: Job) -> None:
 # ── Statistics ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def counted(model: type[HourlyCount] | type[HourlyTotal], hour: datetime, **more: object) -> None:
+    sums = dict.fromkeys(("count", "started", "run_seconds", "delay_seconds", "longest_delay_seconds"), 1)
+    model.objects.create(**sums, hour=hour, queue="default", state=State.SUCCEEDED, **more)
+
+
 def test_hourly_counts_are_kept_for_their_days_and_go_in_batches(job: Job) -> None:
     young = NOW - 365 * DAY
     for number in range(4):
-        HourlyCount.objects.create(
-            **dict.fromkeys(("count", "started", "run_seconds", "delay_seconds", "longest_delay_seconds"), 1),
-            hour=young - timedelta(hours=number),
-            job=job,
-            queue="default",
-            state=State.SUCCEEDED,
-        )
+        counted(HourlyCount, young - timedelta(hours=number), job=job)
     calls = [retention.prune(NOW, batch_size=1, most_batches=2) for _ in range(2)]
     assert [call.hourly_counts for call in calls] == [2, 1]
     assert [count.hour for count in HourlyCount.objects.all()] == [young]
+
+
+def test_hourly_totals_are_kept_as_long_as_the_counts_and_go_after_them(job: Job) -> None:
+    young = NOW - 365 * DAY
+    for number in range(3):
+        counted(HourlyCount, young - timedelta(hours=number), job=job)
+        counted(HourlyTotal, young - timedelta(hours=number))
+    calls = [retention.prune(NOW, batch_size=1, most_batches=2) for _ in range(3)]
+    assert [(call.hourly_counts, call.hourly_totals) for call in calls] == [(2, 0), (0, 2), (0, 0)]
+    assert [total.hour for total in HourlyTotal.objects.all()] == [young]
 
 
 # ── Messages that belong to no execution ─────────────────────────────────────────────────────────────────────────

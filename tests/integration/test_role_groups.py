@@ -7,6 +7,7 @@ import pytest
 from django.apps import apps
 from django.contrib.auth.models import Group, User
 from django.db import connection
+from django.test import Client
 
 from access.roles import Role, role_of
 
@@ -59,3 +60,14 @@ def test_who_is_no_longer_active_has_no_role(user: User) -> None:
     user.groups.add(Group.objects.get(name="Onbeat admins"))
     user.is_active = False
     assert role_of(user) is None
+
+
+def test_in_the_admin_the_groups_of_roles_can_be_neither_renamed_nor_deleted(admin_client: Client) -> None:
+    migrate()
+    ours, other = Group.objects.get(name="Onbeat viewers"), Group.objects.create(name="Others")
+    for group in (ours, other):
+        admin_client.post(f"/admin/auth/group/{group.pk}/change/", {"name": "Renamed", "permissions": []})
+        admin_client.post(f"/admin/auth/group/{group.pk}/delete/", {"post": "yes"})
+    chosen = {"action": "delete_selected", "_selected_action": [ours.pk], "post": "yes"}
+    admin_client.post("/admin/auth/group/", chosen)
+    assert sorted(Group.objects.values_list("name", flat=True)) == sorted(GROUPS)

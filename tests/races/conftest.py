@@ -8,12 +8,12 @@ from django.test import TransactionTestCase
 
 from access.models import ApiKey, AuditEntry, IdempotentAnswer
 from callbacks.models import Host, HostCall
-from executions.models import Attempt, DeadMessage, Execution, HourlyCount, RunKey
-from jobs.models import Job, JobVersion, Schedule, Secret, SecretPart
+from executions.models import Attempt, DeadMessage, Execution, HourlyCount, HourlyTotal, QueueSample, RunKey
+from jobs.models import Job, JobVersion, Schedule, Secret, SecretPart, StoredForecast
 
 # From the ones that point to the ones pointed at.
-_TABLES = [DeadMessage, HourlyCount, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
-_TABLES += [ApiKey, AuditEntry, IdempotentAnswer, HostCall, Host, SecretPart, Secret]
+_TABLES = [DeadMessage, HourlyCount, HourlyTotal, QueueSample, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
+_TABLES += [ApiKey, AuditEntry, IdempotentAnswer, HostCall, Host, SecretPart, Secret, StoredForecast]
 
 
 @pytest.fixture(autouse=True, scope="package")

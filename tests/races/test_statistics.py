@@ -2,12 +2,13 @@
 
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import transaction
 
 from executions import statistics
-from executions.models import HourlyCount
+from executions.models import HourlyCount, HourlySums, HourlyTotal
 from tests.making import a_job, planned, seconds
 from tests.races.connections import elsewhere, several
 
@@ -23,6 +24,7 @@ def test_two_who_count_at_once_count_right(noon: datetime) -> None:
                 planned(job, noon + seconds(number))
             start_both(*[partial(statistics.roll_up, noon)] * 2)
             assert {row.count for row in HourlyCount.objects.all()} == {number + 1}
+            assert HourlyTotal.objects.get().count == len(jobs) * (number + 1)
 
 
 def test_who_finds_another_at_it_leaves_it_at_that(noon: datetime) -> None:
@@ -30,4 +32,22 @@ def test_who_finds_another_at_it_leaves_it_at_that(noon: datetime) -> None:
     with transaction.atomic():
         assert statistics.roll_up(noon) == 1
         assert elsewhere(partial(statistics.roll_up, noon)) == 0
-    assert HourlyCount.objects.get().count == 1
+    assert HourlyCount.objects.get().count == HourlyTotal.objects.get().count == 1
+
+
+@pytest.mark.parametrize("broken", [HourlyCount, HourlyTotal])
+def test_nobody_sees_counts_without_their_totals_or_totals_without_their_counts(
+    broken: type[HourlySums], noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned(a_job(now=noon), noon)
+    usual = statistics._store
+
+    def store(model: type[HourlySums], *more: Any) -> int:
+        if model is broken:
+            raise RuntimeError("broken off")
+        return usual(model, *more)
+
+    monkeypatch.setattr(statistics, "_store", store)
+    with pytest.raises(RuntimeError):
+        statistics.roll_up(noon)
+    assert elsewhere(HourlyTotal.objects.count) == elsewhere(HourlyCount.objects.count) == 0

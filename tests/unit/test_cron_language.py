@@ -1,11 +1,13 @@
 """What a cron expression may say, and what it stands for."""
 
 from collections import Counter
+from datetime import date, timedelta
 from statistics import mean
 
 import pytest
 
 from jobs import cron
+from tests.unit import cron_oracle
 
 PLACES = ("second", "minute", "hour", "day", "month", "weekday")
 EVERY = {"second": range(60), "minute": range(60), "hour": range(24), "day": range(1, 32), "month": range(1, 13)}
@@ -306,3 +308,21 @@ def test_h_may_stand_in_a_list() -> None:
 def test_only_an_h_makes_an_expression_depend_on_the_key(expression: str, depends: bool) -> None:
     assert cron.depends_on_key(expression) == depends
     assert (len({cron.parse(expression, key=key) for key in KEYS[:100]}) > 1) == depends
+
+
+# ── Dates ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        *("* * *", "1 * *", "31 * *", "L * *", "29 2 *", "*/10 * *", "* 2,12 *", "* * mon-fri", "15,L 6 *"),
+        *("* * 5#1", "* * 5#5", "* * 5L", "* * L0", "* * 1#2,3L", "13 * 5", "*/2 * 5", "13 * */2", "1 2 5L", "L * 1#1"),
+    ],
+)
+def test_an_expression_falls_on_the_dates_that_an_oracle_names(days: str) -> None:
+    fields, oracle = cron.parse(f"0 0 {days}"), cron_oracle.Pattern(f"0 0 {days}")
+    dates = [date(2026, 1, 1) + timedelta(days=number) for number in range(3 * 365)]  # a leap year is among them
+    found = [day for day in dates if fields.falls_on(day)]
+    assert found == [day for day in dates if oracle.matches_date(day)]
+    assert found
