@@ -43,7 +43,12 @@ def up() -> int:
             flower_port = free.getsockname()[1]  # Flower cannot be handed a socket; it takes the port in a moment
         with services.held(data_dir, print) as addresses:
             # In the programs' own environment, where they win over whatever the caller's names.
-            environment = {**_for_all(data_dir, listening), **addresses.as_env()}
+            flower_url = f"http://{_HOST}:{flower_port}"
+            environment = {
+                **_for_all(data_dir, listening),
+                **addresses.as_env(),
+                "ONBEAT_CONSOLE_FLOWER_URL": os.environ.get("ONBEAT_CONSOLE_FLOWER_URL", "").strip() or flower_url,
+            }
             _prepare(data_dir, environment, demo="always")
             programs = [
                 web(listening, environment),
@@ -52,7 +57,7 @@ def up() -> int:
                 *workers(environment),
                 flower(flower_port, environment),
             ]
-            facts = {"flower": f"http://{_HOST}:{flower_port}/", "data": str(data_dir)}
+            facts = {"flower": f"{flower_url}/", "data": str(data_dir)}
             _supervise(programs, lock, listening.getsockname()[1], facts)
     return 0
 

@@ -1,7 +1,8 @@
 """`./onbeat test`: every check and test, in one command. CI runs exactly this.
 
 Two tiers: embedded (SQLite, folder broker, no services) and full (private PostgreSQL, Redis and RabbitMQ). Without
-services the full tier is left out and that is said loudly; with CI=true it is a failure.
+services the full tier is left out and that is said loudly; with CI=true it is a failure. The same holds for the tests
+in a browser where there is none, which they see to themselves.
 """
 
 import os
@@ -10,20 +11,27 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from launcher import folders, services
+from launcher import browser, folders, services
 from launcher.refusal import Refusal
 
 _NO_TESTS_COLLECTED = 5
 _SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "ONBEAT_ENV_FILE")
 _EMBEDDED = ("-m", "not full")
 _FULL = ("-m", "not embedded and not unit")
+_BROWSER = ("-m", "browser")
 _REAL_PROCESSES = "tests/acceptance"
 _RACES = "tests/races"
-_GIVING_WAY = ("nice", "-n", "10")
-_WORKERS_AND_API = ("test_worker_*.py", "test_api_*.py")  # of these; they take about as long as all the others
+_UNIT = "tests/unit"
+_GIVING_WAY = ("nice", "-n", "19")
+# Of these, and all others: three groups that take about as long as each other.
+_GROUPS = {
+    "workers and services": ("test_worker_*.py", "test_*services*.py"),
+    "API, callbacks and pages": ("test_api_*.py", "test_callback*.py", "test_*browser.py"),
+}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -33,11 +41,25 @@ def run(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="onbeat-test-") as scratch:
         embedded = {"DATA_DIR": scratch}
         results: dict[str, bool] = {}
-        if not arguments:
-            for name, command in _static_checks().items():
-                results[name] = _step(name, command, embedded)
+        with _a_browser_provided(arguments):
+            if not arguments:
+                for name, command in _static_checks().items():
+                    results[name] = _step(name, command, embedded)
         results |= _both_tiers(arguments, scratch)
     return _summary(results, time.monotonic() - started)
+
+
+@contextmanager
+def _a_browser_provided(arguments: Sequence[str]) -> Iterator[None]:
+    """Beside what is done within; only where it is missing and a test wants it. Both tiers find it, if there is one."""
+    if browser.find() or (arguments and not _collected([*_BROWSER, *arguments])):
+        yield
+        return
+    with ThreadPoolExecutor(max_workers=1) as installing:
+        provided = installing.submit(browser.provide, folders.data_dir() / "browser-install.log", print)
+        yield
+    if not provided.result():
+        print(f"\n!!! There is no Chromium on this machine for the tests in a browser. {browser.HOW_TO_GET_IT}\n")
 
 
 def _both_tiers(arguments: Sequence[str], scratch: str) -> dict[str, bool]:
@@ -95,15 +117,23 @@ def _on_services(arguments: Sequence[str], environment: dict[str, str]) -> bool:
     """What was asked for; or all, the races and the tests with real processes (and databases of their own) beside."""
     if arguments:
         return _run_full(arguments, environment)
-    workers_and_api = sorted(str(path) for each in _WORKERS_AND_API for path in Path(_REAL_PROCESSES).glob(each))
-    others = [_REAL_PROCESSES, *(f"--ignore-glob=*/{each}" for each in _WORKERS_AND_API)]
-    with (
-        _beside("tests, full, real processes", [*_FULL, *others], environment) as processes,
-        _beside("tests, full, real workers and API", [*_FULL, *workers_and_api], environment) as working,
-        _beside("tests, full, races", [*_FULL, _RACES], _with_a_database_of_its_own(environment)) as racing,
-    ):
-        is_rest_good = _run_full([f"--ignore={_REAL_PROCESSES}", f"--ignore={_RACES}"], environment)
-    return is_rest_good and all(beside.returncode == 0 for beside in (processes, working, racing))
+    with ExitStack() as stack:
+        beside = [
+            stack.enter_context(_beside(f"tests, full, {name}", [*_FULL, *files], environment))
+            for name, files in _real_processes().items()
+        ]
+        apart = _with_a_database_of_its_own(environment)
+        beside.append(stack.enter_context(_beside("tests, full, races", [*_FULL, _RACES], apart)))
+        is_rest_good = _run_full([f"--ignore={each}" for each in (_REAL_PROCESSES, _RACES, _UNIT)], environment)
+    return is_rest_good and all(tests.returncode == 0 for tests in beside)
+
+
+def _real_processes() -> dict[str, list[str]]:
+    """The files of each group."""
+    folder = Path(_REAL_PROCESSES)
+    groups = {name: {path for each in patterns for path in folder.glob(each)} for name, patterns in _GROUPS.items()}
+    groups["beats and all else"] = set(folder.glob("test_*.py")).difference(*groups.values())
+    return {name: sorted(map(str, files)) for name, files in groups.items()}
 
 
 def _with_a_database_of_its_own(environment: Mapping[str, str]) -> dict[str, str]:
@@ -143,8 +173,10 @@ def _step(name: str, command: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def _clean_environment(wanted: Mapping[str, str]) -> dict[str, str]:
-    """A test must not touch the services that the caller's environment or `.env` happens to name: empty is embedded."""
-    return {**os.environ, **dict.fromkeys(_SERVICE_VARIABLES, ""), **wanted}
+    """A test must not touch the services that the caller's environment or `.env` happens to name: empty is embedded.
+    Nor are hundreds of processes to compile all modules anew because an image forbids Python to keep what it compiled.
+    """
+    return {**os.environ, **dict.fromkeys((*_SERVICE_VARIABLES, "PYTHONDONTWRITEBYTECODE"), ""), **wanted}
 
 
 def _summary(results: Mapping[str, bool], seconds: float) -> int:

@@ -25,6 +25,13 @@ def kept_secret_key() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """Users of tests have passwords that nobody guesses at: to hash each at length takes longer than many a test."""
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
+
+
 @pytest.fixture
 def noon() -> datetime:
     """A moment to pass as `now`: far from any clock change."""

@@ -1,6 +1,7 @@
 """`./onbeat test`: which tiers run, and what it says when one cannot."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ def no_services(monkeypatch: pytest.MonkeyPatch) -> None:
         raise services.ServicesUnavailable("Not found on this machine: RabbitMQ. Install it.")
 
     monkeypatch.setattr(services, "start", start)
+
+
+_counted = cache(testing._collected)
+
+
+@pytest.fixture(autouse=True)
+def _each_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To count tests is a pytest of its own, which takes long to start."""
+    monkeypatch.setattr(testing, "_collected", lambda arguments: _counted(tuple(arguments)))
 
 
 LEASES = ["tests/integration/test_lease.py"]
@@ -51,8 +61,20 @@ def test_the_callers_services_are_not_touched(monkeypatch: pytest.MonkeyPatch) -
     assert environment["DATA_DIR"] == "/tmp/scratch"
 
 
+def test_no_process_of_a_test_compiles_what_another_has_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert not testing._clean_environment({})["PYTHONDONTWRITEBYTECODE"]
+
+
 def test_tests_that_need_no_services_do_not_start_any(no_services: None, tmp_path: Path) -> None:
     assert testing._full_tier(["tests/unit/test_states.py"], str(tmp_path)) is True
+
+
+def test_every_file_with_real_processes_is_in_one_group() -> None:
+    groups = testing._real_processes()
+    assert all(groups.values())  # without a file pytest would run all
+    files = sorted(str(path) for path in Path("tests/acceptance").glob("test_*.py"))
+    assert sorted(name for group in groups.values() for name in group) == files
 
 
 def test_one_failed_step_fails_the_whole(capsys: pytest.CaptureFixture[str]) -> None:

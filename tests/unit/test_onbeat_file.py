@@ -104,6 +104,8 @@ def test_an_environment_that_was_left_half_made_is_made_anew(onbeat: ModuleType,
 
 
 def test_an_install_that_fails_shows_the_end_of_its_log(onbeat: ModuleType, tmp_path: Path) -> None:
+    onbeat.VENV_PYTHON = sys.executable  # an environment that is there, with its pip
+    (tmp_path / ".venv").mkdir()
     bad = tmp_path / "bad.txt"
     bad.write_text(f"-r {tmp_path / 'not-there.txt'}\n")
     with pytest.raises(onbeat.Refusal, match=r"(?s)installing requirements failed.*not-there\.txt"):
