@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from psycopg import IsolationLevel
 
+from console.look import UNFOLD  # noqa: F401 - how the admin looks
 from jobs.addresses import network
 from jobs.web_address import port_range
 from scheduler_project import env
@@ -55,12 +56,14 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_celery_results",
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",
+    "console.apps.RoomConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "console.apps.ConsoleConfig",  # last: it gives pages of its own to what others registered with the admin
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -72,6 +75,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+LOGIN_REDIRECT_URL = "admin:index"
 ROOT_URLCONF = "scheduler_project.urls"
 WSGI_APPLICATION = "scheduler_project.wsgi.application"
 TEMPLATES = [
@@ -280,6 +284,13 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "POSTPROCESSING_HOOKS": ["api.schema.close_bodies"],
 }
+
+# ── console ──────────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_CONSOLE_LABEL = ENVIRONMENT.text("ONBEAT_CONSOLE_LABEL")
+ONBEAT_CONSOLE_FLOWER_URL = ENVIRONMENT.text("ONBEAT_CONSOLE_FLOWER_URL").rstrip("/")
+if ONBEAT_CONSOLE_FLOWER_URL:
+    env.address("ONBEAT_CONSOLE_FLOWER_URL", ONBEAT_CONSOLE_FLOWER_URL, ("https", "http"))
+
 
 # Variables that the launcher reads and the settings do not.
 ENVIRONMENT.asked_for.update({"ONBEAT_ENV_FILE", "ONBEAT_ADMIN_PASSWORD"})

@@ -64,7 +64,7 @@ def inhabit(now: datetime, *, each: int = 3) -> Inhabitants:
         jobs={job.key: job.pk for job in jobs},
         doomed=[job.pk for job in doomed],
         executions={name: [str(row.pk) for row in rows] for name, rows in executions.items()},
-        messages=[message.pk for message in _messages(each, now)],
+        messages=[message.pk for message in dead_messages(each, now)],
         completion=[str(awaited.pk), awaited.attempt, completions.path_of(awaited.pk, awaited.attempt).split("/")[-1]],
     )
 
@@ -90,7 +90,7 @@ def _executions(job: Job, each: int, now: datetime) -> dict[str, list[Execution]
     return {**made, "stretch": [stretch], "skipped": [skipped]}
 
 
-def _messages(each: int, now: datetime) -> list[DeadMessage]:
+def dead_messages(each: int, now: datetime) -> list[DeadMessage]:
     """Of no execution."""
     return [
         DeadMessage.objects.create(

@@ -27,6 +27,7 @@ django.setup()
 from datetime import timedelta
 from celery.result import AsyncResult
 from beat.upkeep import lost_messages
+from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from executions import lifecycle
 from executions.clock import database_now
@@ -35,6 +36,7 @@ from executions.models import Attempt, DeadMessage, Execution
 from executions.retry import RetryPolicy
 from jobs import definitions, runs
 from jobs.http_target import HttpTarget
+from jobs.recurrence import Cron
 from workers.models import Worker
 from scheduler_project.celery import app
 from tests.acceptance import crew_tasks

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from celery import current_app
+from django.db import transaction
 from kombu import Connection
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from access.rate_limit import RateLimit
 from executions import queues
+from executions.clock import database_now
 from executions.dispatch import Publisher
 from executions.models import Execution
+from tests.furnished import Furniture, furnish
 from tests.making import a_job, a_ticker, planned
 
 if TYPE_CHECKING:
@@ -45,6 +48,14 @@ class Queues:
 def _fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of requests to the API: a user of a test has the number of the user of the test before it, and not its limit."""
     monkeypatch.setattr("api.callers._limit", RateLimit())
+
+
+@pytest.fixture(scope="module")
+def furniture(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Furniture]:
+    """Something of everything that the admin shows, made once: what a test of the module does to it is taken back."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield furnish(database_now())
+        transaction.set_rollback(True)
 
 
 @pytest.fixture

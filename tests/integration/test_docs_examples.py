@@ -24,7 +24,11 @@ from tests.unit.doc_pages import DOCS
 
 # With real processes and curl: tests/acceptance follows these.
 BY_CURL = {DOCS / "how-to" / "use-the-api.md", DOCS / "how-to" / "call-a-webhook.md"}
-PAGES = [*sorted({*DOCS.glob("how-to/*.md")} - BY_CURL), DOCS / "explanation" / "retries-and-dead-letters.md"]
+BY_BROWSER = {DOCS / "how-to" / "run-the-admin.md"}
+PAGES = [
+    *sorted({*DOCS.glob("how-to/*.md")} - BY_CURL - BY_BROWSER),
+    DOCS / "explanation" / "retries-and-dead-letters.md",
+]
 EXPECTATION = re.compile(r"^(?P<indent> *)(?P<expression>\S.*?)  # → (?P<expected>.+)$", re.MULTILINE)
 COMMAND = re.compile(
     r"^```sh\n\./onbeat ((?:jobs|api_keys) [^\n]+)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL

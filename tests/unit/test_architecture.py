@@ -15,8 +15,9 @@ MAY_IMPORT = {
     "workers": {"jobs", "executions"},
     "callbacks": {"access", "workers", "jobs", "executions"},
     "api": {"access", "beat", "callbacks", "workers", "jobs", "executions"},
+    "console": {"access", "api", "beat", "callbacks", "workers", "jobs", "executions"},
     "launcher": set(),
-    "scheduler_project": {"access", "api", "callbacks", "executions", "jobs", "beat", "workers", "launcher"},
+    "scheduler_project": {"access", "api", "callbacks", "console", "executions", "jobs", "beat", "workers", "launcher"},
 }
 PURE = ["executions/states.py", "executions/outcomes.py", "executions/retry.py", "executions/identity.py"]
 PURE += ["jobs/recurrence.py", "jobs/cron.py", "jobs/refusals.py", "jobs/dst.py", "jobs/misfires.py"]
@@ -24,7 +25,8 @@ PURE += ["executions/outgoing.py", "executions/confirms.py", "executions/histogr
 PURE += ["jobs/wording.py", "jobs/day_wording.py", "jobs/series.py", "jobs/stretches.py"]
 PURE += ["jobs/upcoming.py", "jobs/differences.py", "access/gcra.py", "api/names.py", "jobs/signing.py"]
 PURE += ["jobs/addresses.py", "jobs/web_address.py", "jobs/http_target.py", "callbacks/refusals.py"]
-PURE += ["callbacks/verdicts.py", "callbacks/redaction.py"]
+PURE += ["jobs/shifts.py", "jobs/forecast.py", "console/words.py", "console/jobs/policies.py"]
+PURE += ["console/dashboard/charts.py", "callbacks/verdicts.py", "callbacks/redaction.py"]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.
 ALLOWED_NAMES = {ROOT / "launcher" / "services.py"}

@@ -19,6 +19,7 @@ ENV_EXAMPLE = ROOT / ".env.example"
 
 CHECK_ID = re.compile(r"[a-z_]+\.[EW]\d{3}")
 VARIABLE = re.compile(r"[A-Z][A-Z_]+")
+PICTURE = re.compile(r"!\[[^\]]+\]\(([^)\s]+)\)")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"\./onbeat ([a-z][a-z_]*)")
 READ_BY_THE_LAUNCHER = re.compile(r'environ(?:ment)?(?:\.get\(|\[)"([A-Z_]+)"|"([A-Z_]+)"(?: not)? in os\.environ\b')
@@ -129,6 +130,17 @@ def test_check_ids_are_made_in_checks_modules_only() -> None:
 def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     targets = [link.split("#")[0] for link in LINK.findall(read(page)) if "://" not in link]
     assert [target for target in targets if target and not (page.parent / target).is_file()] == []
+
+
+def test_every_picture_that_a_page_shows_is_there_and_every_picture_is_shown() -> None:
+    shown = {(page.parent / picture).resolve() for page in PAGES for picture in PICTURE.findall(read(page))}
+    assert len(shown) >= 10
+    assert shown == set((ROOT / "docs" / "images").iterdir())
+
+
+def test_the_pictures_are_those_that_the_script_takes() -> None:
+    taken = re.findall(r'Shot\("([a-z-]+)"', read(ROOT / "examples" / "lively_demo" / "screenshots.py"))
+    assert sorted(taken) == sorted(path.stem for path in (ROOT / "docs" / "images").glob("*.png"))
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "Makefile"], ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,0 +1,1 @@
+"""The admin: the pages on which people run the platform."""
