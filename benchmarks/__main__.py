@@ -54,6 +54,20 @@ def api_in_words(figures: dict[str, Any]) -> str:
     return api.in_words(figures)
 
 
+def measure_admin(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import admin
+
+    if options.quick:
+        return admin.measure(options.rows, options.jobs, requests=2, keep=options.keep)
+    return admin.measure(options.rows, options.jobs, keep=options.keep)
+
+
+def admin_in_words(figures: dict[str, Any]) -> str:
+    from benchmarks import admin
+
+    return admin.in_words(figures)
+
+
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m benchmarks")
     shared = argparse.ArgumentParser(add_help=False)
@@ -92,6 +106,15 @@ def parser() -> argparse.ArgumentParser:
     api.add_argument("--rows", type=positive, default=5_000_000, help="executions in the table (default 5000000)")
     api.add_argument("--quick", action="store_true", help="ask for little: whether it works, and no figures")
     api.set_defaults(measure=measure_api, in_words=api_in_words)
+
+    what = "what the pages of the admin take on a large database, beside their budgets"
+    admin = names.add_parser("admin", parents=[shared], help=what, description=what)
+    admin.add_argument("--rows", type=positive, default=5_000_000, help="executions in the table (default 5000000)")
+    admin.add_argument("--jobs", type=positive, default=100_000, help="jobs in the table (default 100000)")
+    admin.add_argument("--quick", action="store_true", help="ask for little: whether it works, and no figures")
+    keep = "fill this database and leave it there; if it was left there before, measure on it as it is"
+    admin.add_argument("--keep", metavar="DATABASE", default="", help=keep)
+    admin.set_defaults(measure=measure_admin, in_words=admin_in_words)
     return whole
 
 

@@ -23,17 +23,6 @@ _OPEN_ROWS = 400
 # What is some months old stays, however long the months are kept elsewhere.
 _KEEPS_ALL = {"ONBEAT_EXECUTIONS_RETENTION_DAYS": "36600", "ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS": "36600"}
 
-# The latest that ran, half of them queued and half of them running, as if nobody had finished them.
-_OPEN = """
-UPDATE onbeat_execution AS execution
-SET state = CASE WHEN place % 2 = 0 THEN 'RUNNING' ELSE 'QUEUED' END, finished_at = NULL, heartbeat_at = now()
-FROM (
-    SELECT id, fire_time, row_number() OVER (ORDER BY id DESC) AS place FROM onbeat_execution
-    WHERE state = 'SUCCEEDED' AND fire_time > now() - interval '1 day' ORDER BY id DESC LIMIT {limit}
-) AS latest
-WHERE execution.id = latest.id AND execution.fire_time = latest.fire_time
-"""
-
 
 def measure(
     rows: int = ROWS, *, jobs: int = JOBS, runs: int = RUNS, bulk: int = BULK, places: int = PLACES
@@ -49,7 +38,7 @@ def measure(
         many_executions.fill(rows, now=now)
         web = our_web.start_web(stage)
         lines = _write(stage, web, jobs=jobs, runs=runs, bulk=bulk)
-        _leave_some_open()
+        many_executions.leave_open(_OPEN_ROWS)
         with step(print, "Reading pages of executions"):
             first = many_executions.parts(rows, now=now)[0].start
             asked = api_pages.ask(web, first=first, now=database_now(), places=places)
@@ -81,14 +70,6 @@ def _write(stage: Stage, web: our_web.Web, *, jobs: int, runs: int, bulk: int) -
         process.see_that_it_runs()
         process.kill()
     return lines
-
-
-def _leave_some_open() -> None:
-    from django.db import connection
-
-    with connection.cursor() as cursor:
-        cursor.execute(_OPEN.format(limit=_OPEN_ROWS))
-        cursor.execute("ANALYZE onbeat_execution")
 
 
 def in_words(figures: dict[str, Any]) -> str:

@@ -103,13 +103,14 @@ def _text(moment: datetime) -> str:
 def ask(web: Web, *, first: datetime, now: datetime, places: int) -> list[Asked]:
     """Each question from the start, and from so many places between the first fire and now."""
     caller = web.caller()
-    moments = _spread(first, now, places)
+    moments = spread(first, now, places)
     for parameters in questions(now).values():
         caller.get(_address(parameters))  # whoever comes first pays for reading from the disk what all need
     return [_ask(caller, name, parameters, moments) for name, parameters in questions(now).items()]
 
 
-def _spread(first: datetime, last: datetime, places: int) -> list[datetime]:
+def spread(first: datetime, last: datetime, places: int) -> list[datetime]:
+    """So many moments, one within each equal part of the time between two."""
     dice = random.Random(_SEED)  # the same places in each run
     return [first + (last - first) * ((number + dice.random()) / places) for number in range(places)]
 

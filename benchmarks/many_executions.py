@@ -4,6 +4,7 @@ Written by one statement per month, straight into the partitions. The same seed 
 at which they end: now. Ids carry their fire time, as `executions/identity.py` says.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,7 +24,7 @@ _SCHEDULED_PERCENT = 1
 _SCHEDULED_FROM, _SCHEDULED_DAYS = timedelta(hours=2), 60  # so that none becomes due meanwhile
 _SEED = 0.5
 
-# Random values are drawn once per row in the inner query. Power 4 makes few jobs have most of the rows.
+# Random values are drawn once per row in the inner query. The power makes few jobs have most of the rows.
 _INSERT = """
 INSERT INTO onbeat_execution (
     id, fire_time, available_at, created_at, queued_at, started_at, heartbeat_at, finished_at,
@@ -58,7 +59,7 @@ FROM (
             (%(first)s + (number * %(step)s)::bigint) AS stamp,
             md5(number || ' of ' || %(first)s) AS noise,
             CASE WHEN number %% 50000 = 3 THEN %(jobs)s - 1
-                ELSE floor((%(jobs)s - 1) * power(random(), 4))::int END AS job_number,
+                ELSE floor((%(jobs)s - 1) * power(random(), %(steepness)s))::int END AS job_number,
             CASE WHEN %(is_future)s THEN 'SCHEDULED' ELSE (ARRAY['DEAD', 'SKIPPED', 'SKIPPED', 'CANCELLED'])[
                 1 + floor(100 * random())::int] END AS unusual,
             floor(%(fingerprints)s * power(random(), 3))::int AS kind,
@@ -68,6 +69,35 @@ FROM (
 ) AS fire
 JOIN onbeat_job AS job ON job.id = %(first_job)s + job_number
 """
+
+
+# The latest that ran, half of them queued and half of them running, as if nobody had finished them.
+_OPEN = """
+UPDATE onbeat_execution AS execution
+SET state = CASE WHEN is_running THEN 'RUNNING' ELSE 'QUEUED' END,
+    started_at = CASE WHEN is_running THEN started_at END,
+    heartbeat_at = CASE WHEN is_running THEN now() END,
+    worker = CASE WHEN is_running THEN worker ELSE '' END,
+    finished_at = NULL, result = NULL
+FROM (
+    SELECT id, fire_time, row_number() OVER (ORDER BY id DESC) % 2 = 0 AS is_running FROM onbeat_execution
+    WHERE state = 'SUCCEEDED' AND fire_time > now() - interval '1 day' ORDER BY id DESC LIMIT {limit}
+) AS latest
+WHERE execution.id = latest.id AND execution.fire_time = latest.fire_time
+"""
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Whose executions these are: so many with ids in a row, called `bench-0` and on."""
+
+    first_id: int
+    count: int
+
+    @property
+    def steepness(self) -> float:
+        """By which the first of them has a fifth of the rows, however many they are."""
+        return 4 * math.log(max(self.count - 1, 2)) / math.log(JOBS - 1)
 
 
 @dataclass(frozen=True)
@@ -84,13 +114,26 @@ def fill(rows: int, *, now: datetime) -> None:
     """Store so many executions and their jobs, and let the database look at them."""
     from django.db import connection
 
-    first_job = _store_jobs(now)
-    for part in parts(rows, now=now):
-        with step(print, f"Storing {part.count:,} executions of {part.start:%B %Y}"):
-            _store(part, first_job)
-    _see_that_they_are_as_ours(rows)
+    store(rows, _store_jobs(now), now=now)
     with step(print, "Letting the database look at them"), connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE onbeat_job, onbeat_execution")
+
+
+def store(rows: int, jobs: Jobs, *, now: datetime) -> None:
+    """Executions of jobs that are there."""
+    for part in parts(rows, now=now):
+        with step(print, f"Storing {part.count:,} executions of {part.start:%B %Y}"):
+            _store(part, jobs)
+    _see_that_they_are_as_ours(rows)
+
+
+def leave_open(count: int) -> None:
+    """Let so many of the latest wait in queues or run. Not while a worker or a beat could mind."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN.format(limit=count))
+        cursor.execute("ANALYZE onbeat_execution")
 
 
 def _see_that_they_are_as_ours(rows: int) -> None:
@@ -139,8 +182,7 @@ def _shared(rows: int, stretches: Sequence[_Stretch]) -> list[tuple[_Stretch, in
     return list(zip(stretches, counts, strict=True))
 
 
-def _store_jobs(now: datetime) -> int:
-    """Returns the id of the first; the others follow."""
+def _store_jobs(now: datetime) -> Jobs:
     from jobs.models import Job
 
     jobs = Job.objects.bulk_create(
@@ -154,10 +196,10 @@ def _store_jobs(now: datetime) -> int:
         )
         for number in range(JOBS)
     )
-    return int(jobs[0].pk)
+    return Jobs(int(jobs[0].pk), JOBS)
 
 
-def _store(part: Part, first_job: int) -> None:
+def _store(part: Part, jobs: Jobs) -> None:
     from django.db import connection, transaction
 
     from executions import partitions
@@ -170,8 +212,9 @@ def _store(part: Part, first_job: int) -> None:
         "step": (milliseconds(part.end) - first) / part.count,
         "count": part.count,
         "is_future": part.is_future,
-        "jobs": JOBS,
-        "first_job": first_job,
+        "jobs": jobs.count,
+        "first_job": jobs.first_id,
+        "steepness": jobs.steepness,
         "fingerprints": FINGERPRINTS,
         "rare_worker": RARE_WORKER,
     }

@@ -1,7 +1,7 @@
 """Where a benchmark runs: on the services that are named, with a database, queues and processes of its own.
 
-Invariant: whatever is made here is gone when the benchmark ends, however it ends, and no process is signalled that was
-not started here.
+Invariant: whatever is made here is gone when the benchmark ends, however it ends, but for a database that was asked to
+be kept and is complete; and no process is signalled that was not started here.
 """
 
 import contextlib
@@ -40,6 +40,7 @@ _CONNECT_SECONDS = 5
 _PATIENCE_SECONDS = 60
 _LOOK_SECONDS = 0.02
 _LOG_CHARACTERS = 2000
+_KEPT = "Kept by a benchmark of Onbeat: may be dropped."
 
 
 def named_services() -> Addresses:
@@ -100,12 +101,13 @@ class Process:
 class Stage:
     """Made by `on_stage`. Its name begins the names of all that it has."""
 
-    def __init__(self, named: Addresses, folder: Path) -> None:
+    def __init__(self, named: Addresses, folder: Path, keep: str = "") -> None:
         self.named = named
         self.folder = folder
         self.name = f"bench_{uuid.uuid4().hex[:8]}"
         self.prefix = f"{self.name}."
-        self.database_url = _of_database(named.database_url, self.name)
+        self.database = keep or self.name
+        self.database_url = _of_database(named.database_url, self.database)
         self.at_end = contextlib.ExitStack()
         kept = {name: value for name, value in os.environ.items() if name != "ONBEAT_ENV_FILE"}
         self.environment = {
@@ -122,9 +124,30 @@ class Stage:
         self.at_end.callback(self.observer.close)
 
     def make_database(self) -> None:
-        name = sql.Identifier(self.name)
-        self.at_end.callback(self.observer.execute, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+        """Or take the one that was kept, and no other."""
+        name = sql.Identifier(self.database)
+        question = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
+        found = self.observer.execute(question, [self.database]).fetchone()
+        self.is_database_kept = found == (_KEPT,)
+        if self.is_database_kept:
+            return
+        if found:
+            raise Refusal(
+                f"The database {self.database!r} is there and was not made by a benchmark, or not to its end: "
+                "choose another name, or drop it."
+            )
+        self.at_end.callback(self._drop_database, name)
         self.observer.execute(sql.SQL("CREATE DATABASE {}").format(name))
+
+    def keep_database(self) -> None:
+        """It is complete: it stays, and the next benchmark that names it takes it as it is."""
+        comment = sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(self.database), sql.Literal(_KEPT))
+        self.observer.execute(comment)
+        self.is_database_kept = True
+
+    def _drop_database(self, name: sql.Identifier) -> None:
+        if not self.is_database_kept:
+            self.observer.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
 
     def connect_broker(self) -> None:
         self._broker = kombu.Connection(self.named.broker_url, connect_timeout=_CONNECT_SECONDS)
@@ -184,9 +207,10 @@ class Stage:
 
 
 @contextlib.contextmanager
-def on_stage(named: Addresses) -> Iterator[Stage]:
+def on_stage(named: Addresses, keep: str = "") -> Iterator[Stage]:
+    """With a database of its own, or with the one of this name that stays."""
     with tempfile.TemporaryDirectory(prefix="onbeat-bench-") as folder:
-        stage = Stage(named, Path(folder))
+        stage = Stage(named, Path(folder), keep)
         try:
             stage.connect_broker()
             stage.connect_redis()

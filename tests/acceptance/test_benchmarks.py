@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import redis
 
 from benchmarks import idle
 from benchmarks.stage import named_services, on_stage
+from launcher.refusal import Refusal
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +66,52 @@ def test_the_api_is_measured_beside_its_budgets() -> None:
     assert figures["pages"]["all"]["items"] > 500
     assert figures["pages"]["state RUNNING"]["items"] > 0
     assert figures["pages"]["worker, unknown"]["items"] == 0
+
+
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="fills a database: see `make test-long`")
+def test_the_admin_is_measured_beside_its_budgets() -> None:
+    figures = measured("admin", "--quick", "--rows", "20000", "--jobs", "500")
+    assert (figures["rows"], figures["jobs"], figures["kept_database"]) == (20_000, 500, None)
+    budgets = {line["name"]: line["budget"] for line in figures["lines"]}
+    assert budgets == {
+        "dashboard_worst_p95": 400,
+        "list_worst_p95": 300,
+        "detail_worst_p95": 300,
+        "fill": None,
+        "roll_up": None,
+    }
+    assert all(line["figure"] > 0 for line in figures["lines"])
+    assert all(page["requests"] == 2 and page["bytes"] > 1000 for page in figures["pages"].values())
+
+
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="fills a database: see `make test-long`")
+def test_a_database_that_was_kept_is_measured_again_as_it_is() -> None:
+    kept = f"bench_kept_{uuid.uuid4().hex[:8]}"
+    try:
+        first = measured("admin", "--quick", "--rows", "20000", "--jobs", "500", "--keep", kept)
+        again = measured("admin", "--quick", "--keep", kept)
+    finally:
+        with on_stage(named_services()) as stage:
+            stage.observer.execute(f'DROP DATABASE IF EXISTS "{kept}" WITH (FORCE)')
+    assert (again["rows"], again["jobs"]) == (first["rows"], first["jobs"]) == (20_000, 500)
+    assert "fill" not in {line["name"] for line in again["lines"]}
+
+
+def test_a_database_that_no_benchmark_made_is_left_alone() -> None:
+    with (
+        on_stage(named_services()) as stage,
+        pytest.raises(Refusal, match=f"The database '{stage.name}' is there and was not made by a benchmark"),
+        on_stage(stage.named, keep=stage.name),
+    ):
+        pass
+
+
+def test_a_database_to_keep_is_gone_unless_it_is_complete() -> None:
+    name = f"bench_kept_{uuid.uuid4().hex[:8]}"
+    with suppress(KeyboardInterrupt), on_stage(named_services(), keep=name) as stage:
+        raise KeyboardInterrupt
+    with on_stage(stage.named, keep=name) as again:
+        assert not again.is_database_kept
 
 
 def test_what_a_benchmark_made_is_gone_when_somebody_interrupts_it() -> None:

@@ -3,19 +3,30 @@
 import os
 import re
 import time
+from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from uuid import UUID
 
 import pytest
+from django.contrib.admin import site
+from django.urls import resolve
 
-from benchmarks import budgets, idle, many_executions, peer
+from benchmarks import admin_pages, budgets, idle, many_executions, many_jobs, peer
+from benchmarks.admin_pages import Kind, Page, Rows, Visited
 from benchmarks.budgets import Line
+from benchmarks.our_web import Visitor
 from benchmarks.stage import named_services
 from launcher.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 DATABASE = "postgresql://onbeat:secret@127.0.0.1:5432/onbeat"
 BROKER = "amqp://onbeat:secret@127.0.0.1:5672/onbeat"
+NOW = datetime(2026, 3, 1, 0, 30, tzinfo=UTC)
+EXECUTION = UUID("0195484d-1e00-7000-8000-000000000001")
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +83,84 @@ def test_a_figure_is_held_against_its_budget_if_it_has_one() -> None:
 
 @pytest.mark.parametrize("rows", [1, 99, 5_000_000])
 def test_a_filled_table_has_as_many_rows_as_asked_for_within_whole_months(rows: int) -> None:
-    now = datetime(2026, 3, 1, 0, 30, tzinfo=UTC)
-    parts = many_executions.parts(rows, now=now)
+    parts = many_executions.parts(rows, now=NOW)
     assert sum(part.count for part in parts) == rows
-    assert all((part.start >= now) == part.is_future and part.start < part.end for part in parts)
+    assert all((part.start >= NOW) == part.is_future and part.start < part.end for part in parts)
     assert all(part.start.month == (part.end - timedelta(microseconds=1)).month for part in parts)
+
+
+@pytest.mark.parametrize("count", [3, many_executions.JOBS, 100_000])
+def test_however_many_jobs_there_are_the_first_has_a_fifth_of_the_executions(count: int) -> None:
+    jobs = many_executions.Jobs(1, count)
+    assert (1 / (count - 1)) ** (1 / jobs.steepness) == pytest.approx(0.21, abs=0.01)
+
+
+def test_the_steepness_of_the_api_benchmark_stays_as_it_was() -> None:
+    assert many_executions.Jobs(1, many_executions.JOBS).steepness == 4
+
+
+def test_stored_schedules_pile_up_at_midnight_and_none_fires_soon() -> None:
+    patterns = list(many_jobs.patterns(NOW))
+    assert {pattern.timezone for pattern in patterns} == set(many_jobs.ZONES)
+    assert min(pattern.fire_at for pattern in patterns) >= NOW + many_jobs.FIRES_FROM
+    piles = Counter(pattern.fire_at for pattern in patterns if pattern.expression == "0 0 * * *")
+    assert len(piles) == len(many_jobs.ZONES)
+    assert min(piles.values()) > len(patterns) / 50
+
+
+def test_each_page_that_is_timed_is_one_of_the_admin() -> None:
+    pages = admin_pages.pages(
+        Rows(1, [2, 3], [EXECUTION], [EXECUTION], [EXECUTION], deep_in_jobs="a", deep_in_executions="b")
+    )
+    views = {name: resolve(page.addresses[0].partition("?")[0]) for name, page in pages.items()}
+    assert {view.app_name for view in views.values()} == {"admin"}
+    kinds = {"index": Kind.DASHBOARD, "changelist": Kind.LIST, "change": Kind.DETAIL}
+    for name, view in views.items():
+        ending = str(view.url_name).rpartition("_")[2]
+        assert kinds.get(ending, pages[name].kind) is pages[name].kind, name
+    models = {f"{model._meta.app_label}_{model._meta.model_name}" for model in site._registry}
+    listed = {str(view.url_name).removesuffix("_changelist") for view in views.values() if "_change" in view.url_name}
+    assert {name.removesuffix("_change") for name in listed} <= models
+
+
+def test_the_slowest_page_of_a_kind_is_held_against_its_budget() -> None:
+    dashboard, a_list, a_job = (Page(kind, ["/admin/"]) for kind in Kind)
+    visited = [
+        Visited("dashboard", dashboard, [0.35] * 19 + [0.9]),
+        Visited("jobs", a_list, [0.1]),
+        Visited("beats", a_list, [0.31]),
+        Visited("job", a_job, [0.3]),
+    ]
+    assert [(line.name, line.figure, line.budget, line.is_met) for line in admin_pages.lines(visited)] == [
+        ("dashboard_p95", 350, 400, True),
+        ("list_worst_p95", 310, 300, False),
+        ("detail_p95", 300, 300, True),
+    ]
+    assert "beats" in admin_pages.lines(visited)[1].what
+
+
+def test_a_page_that_takes_far_too_long_is_not_asked_for_dozens_of_times() -> None:
+    page = Page(Kind.LIST, ["/admin/"])
+    assert not Visited("jobs", page, [60.0]).has_enough  # one is no measure
+    assert Visited("jobs", page, [8.0] * 5).has_enough
+    assert not Visited("jobs", page, [0.3] * 39).has_enough
+
+
+@pytest.fixture
+def redirecting_port() -> Iterator[int]:
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def test_a_page_that_sends_its_visitor_elsewhere_is_refused_by_its_name(redirecting_port: int) -> None:
+    with pytest.raises(Refusal, match=r"The page 'jobs, page 2' at /admin/\?p=2 was answered with 302"):
+        Visitor(redirecting_port, "sessionid=x").get("/admin/?p=2", name="jobs, page 2")
