@@ -1,6 +1,6 @@
 # Short names for the commands of ./onbeat, and for the tools in .venv. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run up test check test-long services services-stop format lint shell clean
+.PHONY: help run up test check test-long services services-stop format lint screenshots shell clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ check: test  ## what CI runs: the same
 
 test-long: test  ## all of it, then the tests with real races, processes and random lives at length
 	TEST_EXAMPLES=200 ./onbeat test tests/integration/test_lifecycle_stateful.py
-	TEST_LONG=1 ./onbeat test tests/races tests/acceptance tests/integration/test_clock_change_nights.py tests/integration/test_api_permissions.py
+	TEST_LONG=1 ./onbeat test tests/races tests/acceptance tests/integration/test_clock_change_nights.py tests/integration/test_api_permissions.py tests/integration/test_console_*.py
 	./onbeat test tests/races tests/acceptance
 
 services:  ## start private PostgreSQL, Redis and RabbitMQ and leave them running
@@ -35,6 +35,9 @@ lint:  ## look at style and types (once `make test` has installed the tools)
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
+
+screenshots:  ## take the pictures of the documentation anew (needs Chromium)
+	.venv/bin/python -m examples.lively_demo.screenshots
 
 shell:  ## a Python prompt with the models at hand
 	./onbeat shell
