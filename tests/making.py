@@ -75,6 +75,14 @@ def seconds(count: float) -> timedelta:
     return timedelta(seconds=count)
 
 
+def succeeded(job: Job, moment: datetime, *, after: float = 0, ran: float = 0) -> Execution:
+    """One that began so many seconds after it was due, and ran for so many."""
+    row = planned(job, moment)
+    start = moment + seconds(after)
+    lifecycle.succeed(claimed(row, now=start), result=None, now=start + seconds(ran))
+    return row
+
+
 def asked_for(job: Job, count: int, *, now: datetime) -> list[Execution]:
     """SCHEDULED runs that somebody asked for, a second apart, the first one due now."""
     rows = [job.new_execution(now + seconds(n), trigger=Trigger.DELAYED, now=now) for n in range(count)]

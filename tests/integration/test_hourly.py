@@ -12,7 +12,7 @@ from executions.hourly import Hour, Percentiles, hours
 from executions.models import Execution, HourlyCount, HourlyTotal
 from executions.states import State
 from jobs.models import Job
-from tests.making import a_job, claimed, planned, seconds
+from tests.making import a_job, claimed, planned, seconds, succeeded
 
 pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
@@ -22,11 +22,6 @@ UNKNOWN = Percentiles(p50=None, p95=None, p99=None, mean=None, longest=None)
 @pytest.fixture
 def job(noon: datetime) -> Job:
     return a_job(now=noon)
-
-
-def succeeded(job: Job, moment: datetime, *, after: float = 0, ran: float = 0) -> None:
-    start = moment + seconds(after)
-    lifecycle.succeed(claimed(planned(job, moment), now=start), result=None, now=start + seconds(ran))
 
 
 def counted(noon: datetime, *, job_id: int | None = None, queue: str = "") -> Hour:

@@ -15,7 +15,7 @@ from executions.states import State, Trigger
 from jobs.models import Job
 from jobs.recurrence import Every
 from tests import rows
-from tests.making import a_job, claimed, planned, seconds
+from tests.making import a_job, claimed, planned, seconds, succeeded
 from tests.races.connections import elsewhere, several
 from tests.waiting import wait_until
 
@@ -36,12 +36,6 @@ def _no_month_is_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def job() -> Job:
     return a_job(now=APRIL, max_attempts=1)
-
-
-def succeeded(job: Job, moment: datetime) -> Execution:
-    row = planned(job, moment)
-    lifecycle.succeed(claimed(row, now=moment), result=None, now=moment)
-    return row
 
 
 def tables(month: Month) -> int:
