@@ -17,7 +17,8 @@ from console.deeds import Deed, came_from
 from console.fields import JsonField, MomentField, ZonedForm
 from console.jobs.page import address_of, crumbs, found
 from console.people import needs, record, signature
-from console.words import clock, count
+from console.templatetags.onbeat import moment
+from console.words import count
 from executions.clock import database_now
 from executions.models import MAX_PRIORITY
 from jobs import backfill as backfilling
@@ -98,7 +99,7 @@ def pause(request: HttpRequest, object_id: str) -> HttpResponse:
         until = said["until"]
         paused = definitions.pause(job, reason=said["reason"], until=until, **signature(request))
         _record_change(request, "job.pause", paused, before, note=said["reason"])
-        return f"{job.key} is paused" + (f" until {clock(until)}." if until else ".")
+        return format_html("{} is paused until {}.", job.key, moment(until)) if until else f"{job.key} is paused."
 
     deed = Deed(
         title=f"Pause {job.key}",

@@ -18,6 +18,7 @@ from executions.recent import Recent
 
 register = template.Library()
 _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)')
+_WRITTEN_MOMENT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\b", re.ASCII)
 _PLACE = "00000000-0000-0000-0000-000000000000"
 _STYLES = ("full", "short", "clock", "day")
 
@@ -47,6 +48,21 @@ def _hover(at: datetime, zone: str) -> str:
         except (ZoneInfoNotFoundError, ValueError, OSError):
             lines.append(f"{zone} cannot be read")
     return "\n".join(lines)
+
+
+@register.filter
+def with_moments(sentence: str, zone: str = "") -> SafeString:
+    """A sentence that API and commands say as well, its moments in UTC turned into those of the page."""
+    parts = _WRITTEN_MOMENT.split(sentence)  # what is between moments, and every second one a moment
+    shown = [_shown(part, zone) if place % 2 else escape(part) for place, part in enumerate(parts)]
+    return mark_safe("".join(shown))
+
+
+def _shown(written: str, zone: str) -> str:
+    try:
+        return moment(datetime.fromisoformat(written).replace(tzinfo=UTC), zone)
+    except ValueError:  # somebody wrote what is no day or hour
+        return f"{written} UTC"
 
 
 @register.simple_tag

@@ -228,4 +228,4 @@ def test_the_dashboard_takes_the_same_number_of_statements_however_much_there_is
 def test_who_has_no_role_is_told_so_and_sees_no_figures(now: datetime) -> None:
     page = text(a_visitor(is_staff=True), "/admin/")
     assert "You have no role here." in page
-    assert "Fires, 24 h" not in page
+    assert "Fires and runs, 24 h" not in page

@@ -158,7 +158,8 @@ def test_a_job_is_paused_for_a_reason_until_a_moment_of_the_viewers_zone(client:
         "ada",
         until,
     )
-    assert said(response) == "billing.daily is paused until 2031-06-15 12:00:00 UTC."
+    assert Page(said(response)).text == "billing.daily is paused until 2031-06-15 12:00:00 UTC ."
+    assert 'datetime="2031-06-15T12:00:00+00:00"' in said(response)
     assert (entry().action, entry().note) == ("job.pause", "the bank is closed")
     assert (entry().before["state"], entry().after["state"]) == ("ACTIVE", "PAUSED")
     version = JobVersion.objects.latest("pk")

@@ -152,6 +152,22 @@ def test_an_execution_shows_its_attempts(client: Client, execution: Execution) -
     assert "Attempt 1 began on worker@here" in page
 
 
+def test_the_reason_of_an_execution_names_its_moment_for_the_viewers_zone(client: Client, noon: datetime) -> None:
+    row = planned(a_job(now=noon, schedule=Cron("0 3 * * *", "Asia/Tokyo")), database_now() + timedelta(hours=1))
+    page = text(client, at(row))
+    assert "Not yet: it comes at <time " in page
+    assert "Asia/Tokyo (the job&#x27;s)" in page
+    assert "None yet." in page
+
+
+def test_what_was_given_up_has_no_result_to_wait_for(client: Client, noon: datetime) -> None:
+    one = planned(a_job(now=noon, max_attempts=1), noon)
+    lifecycle.fail(claimed(one, now=noon), error="boom", now=noon)
+    page = text(client, at(one))
+    assert "It was given up after attempt 1" in page
+    assert "None yet." not in page
+
+
 def test_an_execution_shows_what_its_error_is_like_and_how_far_it_was(client: Client, execution: Execution) -> None:
     Execution.objects.update(checkpoint={"page": 7077}, progress={"note": "nearly there", "done": 3, "total": 4})
     page = text(client, at(execution))
