@@ -285,14 +285,8 @@ def _settle_passed(job: Job, schedule: Schedule, *, now: datetime, reason: str, 
 
 
 def _is_unreadable(schedule: Schedule | None) -> bool:
-    """Broken behind our back, by SQL or by a zone that is gone: it can be archived or replaced, and no more."""
-    if schedule is None:
-        return False
-    try:
-        _ = schedule.recurrence
-    except Exception:  # whatever stands in the row
-        return True
-    return False
+    """It can be archived or replaced, and no more."""
+    return schedule is not None and not schedule.is_readable
 
 
 def _paused(reason: str) -> str:

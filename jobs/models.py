@@ -234,6 +234,15 @@ class Schedule(models.Model):
         return Within(self.pattern, self.start_at, self.end_at)
 
     @property
+    def is_readable(self) -> bool:
+        """Not if it was broken behind our back, by SQL or by a zone that is gone."""
+        try:
+            _ = self.recurrence
+        except Exception:  # whatever stands in the row
+            return False
+        return True
+
+    @property
     def in_words(self) -> str:
         """A sentence for people, also when somebody broke the row behind our back."""
         try:

@@ -12,12 +12,16 @@ from django.views.decorators.http import require_safe
 from access.roles import Role
 from api.jobs import bodies, warnings
 from api.jobs.bodies import ScheduleBody
+from api.jobs.named import anchor_of, schedule_of
 from api.jobs.previews import of_key
 from api.problems import problem_of
 from console.fields import MomentField, ZonedForm
 from console.jobs import forms
+from console.jobs.page import found
 from console.people import needs
 from executions.clock import database_now
+from jobs.models import Schedule
+from jobs.recurrence import Cron, Every, Once, Within
 from jobs.shifts import with_remarks
 from jobs.upcoming import upcoming
 from jobs.wording import in_words
@@ -40,17 +44,19 @@ class CheckForm(ZonedForm):
 @require_safe
 @needs(Role.VIEWER)
 def schedule(request: HttpRequest) -> HttpResponse:
-    form = CheckForm(request.GET)
+    job = found(request.GET["job"]) if request.GET.get("job") else None
+    stored = None if job is None else schedule_of(job)
+    form = CheckForm(request.GET, initial={} if job is None else forms.initial(bodies.written(job, stored)))
     if not form.is_valid():
         return _said(request, trouble=" ".join(str(message) for wrong in form.errors.values() for message in wrong))
-    said = form.cleaned_data
+    said = form.cleaned_data if job is None else {**form.cleaned_data, "key": job.key}
     empty = {"cron": "cron", "every": "every", "once": "once_at"}.get(said["kind"])
     if empty is None:
         return _said(request, words="Only when asked: by a person, an app or another job.")
     if not said[empty]:
         return _said(request)
     try:
-        return _said(request, **_seen(said))
+        return _said(request, **_seen(said, stored))
     except Exception as error:
         problem = problem_of(error)
         if problem is None or problem.status >= 500:
@@ -58,12 +64,12 @@ def schedule(request: HttpRequest) -> HttpResponse:
         return _said(request, trouble=" ".join(place.detail for place in problem.places) or problem.detail)
 
 
-def _seen(said: dict[str, Any]) -> dict[str, Any]:
+def _seen(said: dict[str, Any], stored: Schedule | None) -> dict[str, Any]:
+    """`stored`: the schedule that somebody changes, whose intervals go on from where they are."""
     now = database_now()
     body = ScheduleBody().run_validation(forms.schedule(said))
-    recurrence = of_key(bodies.recurrence(body, now=now), said["key"])
-    count = min(_SHOWN, said["max_fires"] or _SHOWN)
-    fires = with_remarks(recurrence, upcoming(recurrence, after=now, count=count), since=now)
+    recurrence = of_key(bodies.recurrence(body, now=now, anchor=anchor_of(stored)), said["key"])
+    fires = with_remarks(recurrence, upcoming(recurrence, after=now, count=_count(said, recurrence, stored)), since=now)
     trouble = "" if fires else "It never fires: all its times are past, or do not exist."
     return {
         "words": in_words(recurrence),
@@ -73,6 +79,16 @@ def _seen(said: dict[str, Any]) -> dict[str, Any]:
         "now": now,
         "trouble": trouble,
     }
+
+
+def _count(said: dict[str, Any], recurrence: Cron | Every | Once | Within, stored: Schedule | None) -> int:
+    """How many are shown: of a limit that stays as it is, what is left; a new schedule begins anew."""
+    most: int | None = said["max_fires"]
+    if most is None:
+        return _SHOWN
+    if stored is not None and stored.max_fires == most and stored.is_readable and stored.recurrence == recurrence:
+        most = stored.fires_left
+    return min(_SHOWN, most)
 
 
 def _said(request: HttpRequest, **context: Any) -> HttpResponse:

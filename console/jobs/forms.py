@@ -40,7 +40,7 @@ _BACKOFFS = {
     Backoff.FIXED: "The same each time",
 }
 # Fields whose words decide when it fires: the check while typing asks with these.
-OF_SCHEDULE = "kind cron timezone every once_at start end max_fires key viewer_zone"
+OF_SCHEDULE = "kind cron timezone every once_at start end max_fires key job viewer_zone"
 
 
 def _labels(choices: Mapping[Any, str]) -> list[tuple[str, str]]:

@@ -1,12 +1,15 @@
 """The check while somebody types a schedule: the sentence, the next fires, or what is wrong."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
 
 from access.roles import Role
+from jobs.models import Schedule
+from jobs.recurrence import Cron, Every
+from tests.making import a_job
 from tests.tiers import once_embedded
 from tests.visiting import Page, a_visitor
 
@@ -82,6 +85,38 @@ def test_an_h_is_spread_by_the_key_of_the_job(client: Client, noon: datetime) ->
     texts = {key: told(client, kind="cron", cron="H H * * *", key=key) for key in ("a", "b", "a.b/c")}
     assert len(set(texts.values())) == 3
     assert told(client, kind="cron", cron="H H * * *", key="a") == texts["a"]
+
+
+def test_the_schedule_of_a_job_that_is_changed_is_looked_at_as_it_will_be_stored(
+    client: Client, noon: datetime
+) -> None:
+    """Its intervals go on from their anchor, and an H is spread by its key, which the form cannot change."""
+    job = a_job(now=noon, key="spread", schedule=Every(seconds=180, anchor=noon - timedelta(seconds=50)))
+    every = told(client, kind="every", every="180", job=str(job.pk))
+    assert "Sat 2027-03-27 12:02:10" in every
+    hashed = {"kind": "cron", "cron": "H H * * *"}
+    assert told(client, **hashed, job=str(job.pk)) == told(client, **hashed, key="spread")
+
+
+@pytest.mark.parametrize(("every", "most", "fires"), [("180", "4", 1), ("180", "3", 3), ("60", "4", 4), ("180", "", 5)])
+def test_of_a_limit_that_stays_as_it_is_those_that_are_left_are_shown(
+    client: Client, noon: datetime, every: str, most: str, fires: int
+) -> None:
+    job = a_job(now=noon, schedule=Every(seconds=180, anchor=noon), max_fires=4)
+    Schedule.objects.filter(job=job).update(fires_left=1)
+    says = {"kind": "every", "every": every, "max_fires": most, "job": job.pk}
+    assert len(client.get(f"{CHECK}?{urlencode(says)}").context["fires"]) == fires
+
+
+def test_a_schedule_that_cannot_be_read_is_replaced_by_one_that_can(client: Client, noon: datetime) -> None:
+    job = a_job(now=noon, schedule=Cron("0 3 * * *"), max_fires=4)
+    Schedule.objects.filter(job=job).update(timezone="Nowhere/Land")
+    assert "Every day at 03:00, UTC" in told(client, kind="cron", cron="0 3 * * *", max_fires="4", job=str(job.pk))
+
+
+@pytest.mark.parametrize("job", ["7", "x", "-1", "9" * 30])
+def test_a_job_that_is_not_there_is_not_found(client: Client, job: str) -> None:
+    assert client.get(f"{CHECK}?{urlencode({'kind': 'none', 'job': job})}").status_code == 404
 
 
 def test_steps_that_do_not_divide_their_range_are_warned_of(client: Client, noon: datetime) -> None:
