@@ -73,16 +73,20 @@ class BeatAdmin(ByRole, Now, ModelAdmin):  # type: ignore[misc]
 
 @admin.register(Worker)
 class WorkerAdmin(ByRole, Now, ModelAdmin):  # type: ignore[misc]
-    list_display = ["name", "state", "heartbeat", "runs", "consumes", "pool", "concurrency", "version", "started"]
+    list_display = ["name", "state", "heartbeat", "runs", "consumes", "size", "version", "started"]
     ordering = ["-heartbeat_at"]
     heartbeat, started = when("heartbeat_at", "last heartbeat"), when("started_at", "started")
-    fields = ["name", "host", "pid", "pool", "concurrency", "consumes", "version", "runs", "knows", "in_flower"]
+    fields = ["name", "host", "pid", "size", "consumes", "version", "runs", "knows", "in_flower"]
     fields += ["started", "heartbeat"]
 
     @admin.display(description="state")
     def state(self, worker: Any) -> SafeString:
         patience = timedelta(seconds=settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS)
         return pill("alive" if worker.heartbeat_at >= worker.looked_at - patience else "silent")
+
+    @admin.display(description="pool")
+    def size(self, worker: Worker) -> str:
+        return f"{worker.pool} × {worker.concurrency}"
 
     @admin.display(description="queues")
     def consumes(self, worker: Worker) -> SafeString:

@@ -51,6 +51,16 @@ _NAMELESS = """
   .map((each) => each.outerHTML.slice(0, 120))
 """
 _HEADINGS = "() => document.querySelectorAll('h1').length"
+# Bars below what is no wider than its frame: measured before the page had its fonts and times.
+_NEEDLESS_BARS = """
+async () => {
+  await document.fonts.ready;
+  return [...document.querySelectorAll(".simplebar-horizontal")]
+    .filter((bar) => getComputedStyle(bar).visibility === "visible")
+    .map((bar) => bar.parentElement.querySelector(".simplebar-content"))
+    .filter((content) => content.scrollWidth <= content.offsetWidth).length;
+}
+"""
 _WIDTH = "() => document.documentElement.scrollWidth"
 
 
@@ -62,6 +72,8 @@ def problems(page: Page) -> list[str]:
     assert viewport is not None
     if width > viewport["width"]:
         found.append(f"{width} wide on a screen of {viewport['width']}")
+    if page.evaluate(_NEEDLESS_BARS):
+        found.append("a bar to scroll by, and nothing to scroll to")
     if page.evaluate(_HEADINGS) != 1:
         found.append(f"{page.evaluate(_HEADINGS)} main headings")
     return found

@@ -36,6 +36,8 @@ PAGES = {
     "API keys": "/admin/onbeat_access/apikey/",
     "new API key": "/admin/onbeat_access/apikey/add/",
     "audit trail": "/admin/onbeat_access/auditentry/",
+    "users": "/admin/auth/user/",
+    "groups": "/admin/auth/group/",
 }
 
 
@@ -70,6 +72,13 @@ def test_every_page_is_legible_named_and_as_wide_as_its_screen(
         if problems := looks.problems(page):
             found[name] = problems
     assert found == {}
+
+
+def test_a_list_that_a_browser_sees_for_the_first_time_is_measured_with_its_fonts(room: Room, browse: Browse) -> None:
+    room.let_in(browse())  # so that the next window, which has loaded nothing yet, begins with the list
+    page = room.let_in(browse(width=PHONE), path="/admin/auth/group/")
+    page.wait_for_load_state("networkidle")
+    assert looks.problems(page) == []
 
 
 def test_the_menu_and_the_first_button_are_reached_by_keyboard(room: Room, browse: Browse) -> None:

@@ -172,6 +172,13 @@
   // A page that comes back from the browser's memory has its buttons again.
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
+  // ── Unfold's lists ───────────────────────────────────────────────────────────────────────────────────────────
+  // It measures them before there are icons in place of their names and times in place of longer ones.
+  const measureAgain = () => {
+    for (const list of document.querySelectorAll("[data-simplebar]")) window.SimpleBar?.instances.get(list)?.recalculate();
+  };
+  addEventListener("load", () => document.fonts.ready.then(measureAgain));
+
   // ── Unfold's own clickable spans, for the keyboard ───────────────────────────────────────────────────────────
   const reachable = () => {
     for (const input of document.querySelectorAll("input[x-ref=searchInput]")) input.setAttribute("aria-label", "Search");
