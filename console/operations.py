@@ -86,7 +86,7 @@ class WorkerAdmin(ByRole, Now, ModelAdmin):  # type: ignore[misc]
 
     @admin.display(description="pool")
     def size(self, worker: Worker) -> str:
-        return f"{worker.pool} × {worker.concurrency}"
+        return f"{worker.pool}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}{worker.concurrency}"
 
     @admin.display(description="queues")
     def consumes(self, worker: Worker) -> SafeString:

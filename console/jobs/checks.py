@@ -84,11 +84,9 @@ def _seen(said: dict[str, Any], stored: Schedule | None) -> dict[str, Any]:
 def _count(said: dict[str, Any], recurrence: Cron | Every | Once | Within, stored: Schedule | None) -> int:
     """How many are shown: of a limit that stays as it is, what is left; a new schedule begins anew."""
     most: int | None = said["max_fires"]
-    if most is None:
-        return _SHOWN
     if stored is not None and stored.max_fires == most and stored.is_readable and stored.recurrence == recurrence:
         most = stored.fires_left
-    return min(_SHOWN, most)
+    return _SHOWN if most is None else min(_SHOWN, most)
 
 
 def _said(request: HttpRequest, **context: Any) -> HttpResponse:
