@@ -81,6 +81,12 @@ def test_a_list_that_a_browser_sees_for_the_first_time_is_measured_with_its_font
     assert looks.problems(page) == []
 
 
+def test_the_entries_of_the_menu_are_read_out_without_the_names_of_their_icons(room: Room, browse: Browse) -> None:
+    page = room.let_in(browse())
+    for name in ("Jobs", "Executions", "Queues", "Audit trail"):
+        expect(page.get_by_role("link", name=name, exact=True).first).to_be_visible()
+
+
 def test_the_menu_and_the_first_button_are_reached_by_keyboard(room: Room, browse: Browse) -> None:
     page = room.let_in(browse(), path="/admin/onbeat_jobs/job/")
     reached: list[str] = []

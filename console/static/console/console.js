@@ -181,6 +181,8 @@
 
   // ── Unfold's own clickable spans, for the keyboard ───────────────────────────────────────────────────────────
   const reachable = () => {
+    for (const icon of document.querySelectorAll(".material-symbols-outlined:not([aria-hidden])"))
+      if (icon.parentElement.textContent.trim() !== icon.textContent.trim()) icon.ariaHidden = "true"; // beside a word: not to be read out
     for (const input of document.querySelectorAll("input[x-ref=searchInput]")) input.setAttribute("aria-label", "Search");
     const names = { dock_to_right: "Show or hide the menu", close: "Close the menu", filter_list: "Filters" };
     for (const each of document.querySelectorAll("span[x-on\\:click], a[x-on\\:click]:not([href]), div[x-on\\:click].cursor-pointer")) {
