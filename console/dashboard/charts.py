@@ -114,8 +114,10 @@ def _spread(p50: float | None, p95: float | None) -> str:
 
 def _points(values: Sequence[float | None], top: float) -> str:
     width = 100 / max(len(values), 1)
-    drawn = [(place, value) for place, value in enumerate(values) if value is not None]
-    return " ".join(f"{(place + 0.5) * width:.2f},{100 - value / top * 100:.2f}" for place, value in drawn)
+    drawn = [(place + 0.5, value) for place, value in enumerate(values) if value is not None]
+    if len(drawn) == 1:  # a line of one point would be none: as wide as its hour
+        drawn = [(drawn[0][0] + half, drawn[0][1]) for half in (-0.5, 0.5)]
+    return " ".join(f"{place * width:.2f},{100 - value / top * 100:.2f}" for place, value in drawn)
 
 
 def lateness(hours: Sequence[tuple[datetime, float | None, float | None]]) -> Lines:

@@ -52,3 +52,8 @@ def test_lines_go_over_hours_in_which_nothing_began() -> None:
     assert lines.points == {"p50": "16.67,75.00 83.33,50.00", "p95": "16.67,50.00 83.33,0.00"}
     assert lines.columns[1].tip == "none"
     assert [label for label, _ in lines.marks] == ["20 ms", "40 ms"]
+
+
+def test_a_single_hour_is_seen_in_the_chart_of_lateness() -> None:
+    lines = charts.lateness([(START, None, None), (START, 0.5, 1.0)])
+    assert lines.points == {"p50": "50.00,50.00 100.00,50.00", "p95": "50.00,0.00 100.00,0.00"}
