@@ -6,17 +6,18 @@ from typing import Any
 from django.db import InterfaceError, OperationalError, connection
 
 _CONNECT_SECONDS = 2
+_ENDED_FOR_ITS_SILENCE = "25P03"  # idle for too long in a transaction: an InternalError to psycopg
 
 
 def is_outage(error: Exception) -> bool:
     """Whether the connection is gone. A statement that was too slow, or gave way to another, has a code of its own."""
-    if not isinstance(error, OperationalError | InterfaceError):
-        return False
-    if error.__cause__ is None:
-        return True
     # SQLite's errors have no codes: its file does not go away, it is locked, full or broken.
     code: str | None = getattr(error.__cause__, "sqlstate", "")
-    return code is None or code.startswith(("08", "57P"))
+    if code == _ENDED_FOR_ITS_SILENCE:
+        return True
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    return error.__cause__ is None or code is None or code.startswith(("08", "57P"))
 
 
 def why_away(error: Exception) -> str:

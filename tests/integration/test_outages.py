@@ -2,9 +2,10 @@
 
 import pytest
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections, transaction
 
 from executions.outages import is_outage, why_away
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.full, pytest.mark.django_db]
 
@@ -24,6 +25,25 @@ def test_a_statement_that_was_too_slow_or_wrong_is_no_outage() -> None:
 def test_a_connection_that_is_gone_is_an_outage() -> None:
     assert is_outage(OperationalError())
     assert is_outage(InterfaceError("the connection is closed"))
+
+
+def test_a_connection_that_the_server_ended_for_its_silence_is_an_outage() -> None:
+    """As it does with a beat that hangs between a lock and its commit."""
+    silent = connections.create_connection("default")
+    silent.set_autocommit(False)
+
+    def end() -> Exception | None:
+        try:
+            with silent.cursor() as cursor:
+                cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
+        except DatabaseError as error:
+            return error
+        return None
+
+    try:
+        assert is_outage(wait_until(end, what="the server has ended it"))
+    finally:
+        silent.close()
 
 
 def away(text: str, cause: str = "") -> OperationalError:
