@@ -111,13 +111,12 @@ class UpkeepThread:
             try:
                 self._look()
                 self._error = ""
-            except (OperationalError, InterfaceError):
-                self._was_away = True  # the loop of the beat says so
-                connection.close()
             except Exception as error:
                 # A thread that ended here would leave all duties undone, in silence.
                 connection.close()
-                if self._error != in_a_line(error):
+                if is_outage(error) or isinstance(error, OperationalError | InterfaceError):
+                    self._was_away = True  # the loop of the beat says so
+                elif self._error != in_a_line(error):
                     self._error = in_a_line(error)
                     events.warn("the upkeep of this beat failed; it goes on", error=self._error)
         connection.close()
