@@ -5,9 +5,11 @@ from typing import Any
 from django.conf import settings
 from django.core import checks
 
+from executions.checks import TAG
+
 
 def register() -> None:
-    checks.register(fires_are_seen_in_time)
+    checks.register(fires_are_seen_in_time, TAG)
 
 
 def fires_are_seen_in_time(**_kwargs: Any) -> list[checks.CheckMessage]:

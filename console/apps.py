@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.contrib.admin.apps import AdminConfig
+from django.contrib.admin.apps import SimpleAdminConfig
 
 
 class ConsoleConfig(AppConfig):
@@ -8,7 +8,8 @@ class ConsoleConfig(AppConfig):
     verbose_name = "Console"
 
 
-class RoomConfig(AdminConfig):
-    """Django's admin, with our site in place of its own."""
+class RoomConfig(SimpleAdminConfig):
+    """Django's admin, with our site in place of its own. Its pages are loaded with the addresses, which beats and
+    workers do without."""
 
     default_site = "console.site.Room"

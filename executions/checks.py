@@ -6,11 +6,13 @@ from django.conf import settings
 from django.core import checks
 from psycopg import IsolationLevel
 
+# Of all checks of ours. Beats and workers ask for these alone: Django's own load every page of the web process.
+TAG = "onbeat"
+
 
 def register() -> None:
-    checks.register(broker_and_database_go_together)
-    checks.register(statements_see_what_was_committed)
-    checks.register(dead_letters_are_kept_longest)
+    for check in (broker_and_database_go_together, statements_see_what_was_committed, dead_letters_are_kept_longest):
+        checks.register(check, TAG)
 
 
 def statements_see_what_was_committed(**_kwargs: Any) -> list[checks.CheckMessage]:

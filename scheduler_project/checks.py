@@ -6,10 +6,12 @@ from typing import Any
 from django.conf import settings
 from django.core import checks
 
+from executions.checks import TAG
+
 
 def register() -> None:
-    checks.register(full_is_safe)
-    checks.register(variables_are_known)
+    checks.register(full_is_safe, TAG)
+    checks.register(variables_are_known, TAG)
 
 
 def full_is_safe(**_kwargs: Any) -> list[checks.CheckMessage]:

@@ -5,9 +5,11 @@ from typing import Any
 from django.conf import settings
 from django.core import checks
 
+from executions.checks import TAG
+
 
 def register() -> None:
-    checks.register(living_workers_are_not_rescued)
+    checks.register(living_workers_are_not_rescued, TAG)
 
 
 def living_workers_are_not_rescued(**_kwargs: Any) -> list[checks.CheckMessage]:

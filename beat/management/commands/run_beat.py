@@ -8,10 +8,12 @@ from django.core.management.base import BaseCommand
 
 from beat.process import BeatProcess
 from executions import events, surroundings
+from executions.checks import TAG
 
 
 class Command(BaseCommand):
     help = "Run a beat. Start as many as you like: each fire happens once. SIGTERM ends it after the batch in hand."
+    requires_system_checks = [TAG]
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         beat = BeatProcess()

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from executions import queues
+from executions.checks import TAG
 from executions.models import DEFAULT_QUEUE
 from jobs.http_target import HTTP_QUEUE
 from workers import pools
@@ -37,7 +38,7 @@ class Command(BaseCommand):
         only, arguments = _only(argv[2:])
         if (pool := _pool(arguments)) in pools.UNTESTED:
             raise SystemExit(pools.refusal(pool))
-        self.check()
+        self.check(tags=[TAG])
         words = [str(Path(sys.executable).parent / "celery"), "--quiet", "-A", "scheduler_project", "worker"]
         os.execv(words[0], [*words, *_defaults(only, arguments), *arguments])
 
