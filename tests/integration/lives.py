@@ -154,10 +154,15 @@ class Model(RuleBasedStateMachine):
         by_job = Counter(r.job_id for r in rows.values() if r.state is State.RUNNING)
         assert all(by_job[job_id] <= limit for job_id, limit in self.limits.items())
         asleep = [r for r in rows.values() if r.is_waiting and r.state is State.SCHEDULED]
-        assert all(r.available_at <= self.now + lifecycle.LOOK_AGAIN_AFTER for r in asleep)
+        jobs = Counter(r.job_id for r in rows.values())
+        assert all(r.available_at <= self.now + self._longest_sleep(r.job_id, jobs[r.job_id]) for r in asleep)
         assert all(rows[pk].cancel_requested_at is not None for pk in self.asked)
         recorded = Attempt.objects.values_list("execution_id", "number", "outcome")
         assert sorted(recorded) == sorted((*pair, outcome) for pair, outcome in self.ended.items())
+
+    def _longest_sleep(self, job_id: int, most_in_line: int) -> timedelta:
+        """Until one that is held back looks again: the longer the line, the more seldom."""
+        return lifecycle.LOOK_AGAIN_AFTER * (1 + most_in_line // (10 * self.limits.get(job_id, 1)))
 
     def _check_woken(self, before: dict[uuid.UUID, Row], after: dict[uuid.UUID, Row]) -> None:
         """Each end wakes the most urgent of those that are still asleep."""
