@@ -10,7 +10,7 @@ from tests.platform import Process
 from tests.proxy import Proxy
 from tests.waiting import wait_until
 
-PULSES = 6
+PULSES = 16  # so that each of the two has some: of six, one beat had none in every thirtieth run
 DATABASE_AWAY = "the database is away: nothing is planned until it answers"
 DATABASE_BACK = "ticks go on: the trouble is over"
 HANGS = "this beat's tick hangs: its shards go to the others"
