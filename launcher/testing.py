@@ -65,8 +65,7 @@ def _a_browser_provided(arguments: Sequence[str]) -> Iterator[None]:
 def _both_tiers(arguments: Sequence[str], scratch: str) -> dict[str, bool]:
     """Side by side, since both mostly wait for processes."""
     environment = _clean_environment({"DATA_DIR": scratch})
-    rest = [f"--ignore={each}" for each in (_REAL_PROCESSES, _UNIT)]
-    parts = [arguments] if arguments else [rest, [_UNIT], [_REAL_PROCESSES]]
+    parts = [arguments] if arguments else [[f"--ignore={_REAL_PROCESSES}"], [_REAL_PROCESSES]]
     with ExitStack() as stack:
         embedded = [stack.enter_context(_beside("tests, embedded", [*_EMBEDDED, *part], environment)) for part in parts]
         is_full_good = _full_tier(arguments, scratch)
