@@ -3,7 +3,9 @@
 import os
 
 from django.core.wsgi import get_wsgi_application
+from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
 
 application = get_wsgi_application()
+_ = get_resolver().url_patterns  # every page is loaded now, and not while the first visitor waits
