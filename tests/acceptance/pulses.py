@@ -165,12 +165,15 @@ class Pulses:
 
     def go_on(self, since: int, until: int) -> None:
         """Each fire of that stretch has its row, and was published."""
-        expected = len(self.keys) * (until - since)
-        wait_until(
-            lambda: sum(state != "SCHEDULED" for _, _, state, _ in self.fires(since, until)) >= expected,
-            what=f"{expected} fires are published",
-            seconds=60,
-        )
+        try:
+            wait_until(lambda: not self._unpublished(since, until), what="all fires are published", seconds=60)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; not published: {self._unpublished(since, until)}") from None
+
+    def _unpublished(self, since: int, until: int) -> list[tuple[str, int]]:
+        """Those that have no row, or one that is still SCHEDULED."""
+        published = {(key, second) for key, second, state, _ in self.fires(since, until) if state != "SCHEDULED"}
+        return sorted(set(product(self.keys, range(since, until))) - published)
 
     @contextmanager
     def every_second_fires_once(self, *, states: Collection[str] = ("QUEUED",)) -> Iterator[None]:

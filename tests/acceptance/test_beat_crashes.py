@@ -89,6 +89,7 @@ def crashes(started: Crashes) -> Iterator[Crashes]:
     for process in started.platform.processes:
         if process is not started.steady:
             process.kill_all()
+    print(started.steady.output()[-8000:])  # noqa: T201 - pytest shows it on failure
 
 
 @pytest.mark.parametrize("steps", TOGETHER + ALONE)
