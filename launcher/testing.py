@@ -65,7 +65,9 @@ def _a_browser_provided(arguments: Sequence[str]) -> Iterator[None]:
 def _both_tiers(arguments: Sequence[str], scratch: str) -> dict[str, bool]:
     """Side by side, since both mostly wait for processes."""
     environment = _clean_environment({"DATA_DIR": scratch})
-    parts = [arguments] if arguments else [[f"--ignore={_REAL_PROCESSES}"], [_REAL_PROCESSES]]
+    # The unit tests come after those with processes, which are done before all others.
+    rest = [f"--ignore={each}" for each in (_REAL_PROCESSES, _UNIT)]
+    parts = [arguments] if arguments else [rest, [_REAL_PROCESSES, _UNIT]]
     with ExitStack() as stack:
         embedded = [stack.enter_context(_beside("tests, embedded", [*_EMBEDDED, *part], environment)) for part in parts]
         is_full_good = _full_tier(arguments, scratch)
