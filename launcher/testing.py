@@ -89,7 +89,7 @@ def _beside(name: str, arguments: Sequence[str], environment: dict[str, str]) ->
 
 
 def _pytest(arguments: Sequence[str]) -> list[str]:
-    """Tests without processes of their own give way to those with: what these start is watched as it happens."""
+    """A run without processes of its own gives way to those with: what these start is watched as it happens."""
     has_processes = any(argument.startswith(_REAL_PROCESSES) for argument in arguments)
     return [*([] if has_processes else _GIVING_WAY), sys.executable, "-m", "pytest", *arguments]
 
