@@ -29,8 +29,8 @@ from console.deeds import Deed
 from console.fields import MomentField, ZonedForm
 from console.people import ByRole, may, signature
 from console.templatetags.onbeat import as_json, pill
-from console.words import count
 from executions.clock import database_now
+from executions.words import count
 
 _LATEST_ENTRIES = 10_000
 

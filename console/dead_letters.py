@@ -13,11 +13,11 @@ from access.roles import Role
 from console import deeds
 from console.deeds import Deed
 from console.people import may, needs, record
-from console.words import count, duration
 from executions.clock import database_now
 from executions.dead_letter_groups import groups_of_jobs
 from executions.dead_letters import DEFAULT_REPLAYS_PER_SECOND
 from executions.models import DeadMessage
+from executions.words import count, duration
 from jobs import dead_letters
 from jobs.dead_letters import MOST_REPLAYS_PER_SECOND, Matching
 from jobs.models import Job

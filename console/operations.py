@@ -24,9 +24,9 @@ from console.columns import Now, when
 from console.glance import flower_url
 from console.people import ByRole
 from console.templatetags.onbeat import pill
-from console.words import duration
 from executions.clock import database_now
 from executions.models import DeadMessage
+from executions.words import duration
 from workers.models import Worker
 
 admin.site.unregister(TaskResult)

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +18,16 @@ REFUSED = 2  # the exit code of what cannot be done as it was asked
 
 class PlatformCommand(BaseCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return self._execute(*args, **options)
+        except CommandError as refused:
+            if not getattr(self, "_called_from_command_line", False) or options.get("traceback"):
+                raise
+            # Django would put the name of a Python class before it.
+            self.stderr.write(f"onbeat: {refused}")
+            sys.exit(refused.returncode)
+
+    def _execute(self, *args: Any, **options: Any) -> str | None:
         try:
             missing = missing_migrations()
             if missing:

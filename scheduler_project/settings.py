@@ -52,6 +52,7 @@ INSTALLED_APPS = [
     "callbacks.apps.CallbacksConfig",
     "access.apps.AccessConfig",
     "api.apps.ApiConfig",
+    "terminal.apps.TerminalConfig",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",

@@ -15,11 +15,11 @@ from django.utils.http import urlencode
 from beat.models import Beat
 from console.jobs.listing import LATE_AFTER
 from console.queues import Queue
-from console.words import count, duration
 from executions import health, queue_samples
 from executions.identity import earliest_id
 from executions.models import Execution
 from executions.states import State
+from executions.words import count, duration
 from jobs.models import Job, Schedule
 from workers.models import Worker
 

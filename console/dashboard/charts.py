@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from console.words import duration
+from executions.words import duration
 
 # In the order in which they are stacked, from the ground up.
 STACK = ("SUCCEEDED", "OPEN", "CANCELLED", "SKIPPED", "DEAD")

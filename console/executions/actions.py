@@ -20,10 +20,10 @@ from console.executions.forms import NoteForm, ReasonForm
 from console.executions.page import address_of, crumbs, found, short
 from console.fields import JsonField
 from console.people import needs, record
-from console.words import count
 from executions.identity import is_ours
 from executions.models import Execution
 from executions.states import FINAL, OPEN, State
+from executions.words import count
 from jobs import runs, sweeps
 from jobs.refusals import InvalidRun
 

@@ -12,9 +12,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from access.roles import Role
-from console import words
 from console.people import may, needs
-from executions import timeline, why
+from executions import timeline, why, words
 from executions.clock import database_now
 from executions.identity import fire_time_of, is_ours
 from executions.models import Attempt, Execution

@@ -17,10 +17,10 @@ from console.executions.forms import NoteForm, ReasonForm
 from console.executions.listing import ExecutionFilters, NotSought, is_asked, sought
 from console.executions.page import crumbs
 from console.people import record
-from console.words import count
 from executions.clock import database_now
 from executions.finding import Sought
 from executions.states import State
+from executions.words import count
 from jobs import sweeps
 from jobs.refusals import InvalidRun
 

@@ -18,9 +18,9 @@ from console.fields import JsonField, MomentField, ZonedForm
 from console.jobs.page import address_of, crumbs, found
 from console.people import needs, record, signature
 from console.templatetags.onbeat import moment
-from console.words import count
 from executions.clock import database_now
 from executions.models import MAX_PRIORITY
+from executions.words import count
 from jobs import backfill as backfilling
 from jobs import definitions, runs
 from jobs.models import Job, JobState

@@ -6,8 +6,8 @@ Owns the words; what they mean is decided in `executions/retry.py`, `jobs/misfir
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from console.words import count, duration
 from executions.retry import Backoff, RetryPolicy
+from executions.words import count, duration
 
 
 class Policy(NamedTuple):

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from console import words
+from executions import words
 from executions.recent import Recent
 
 register = template.Library()

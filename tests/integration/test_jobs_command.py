@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from access.models import AuditEntry
 from executions import lifecycle
 from executions.models import Execution
 from executions.states import State
@@ -82,8 +83,8 @@ def test_few_fires_are_all_shown_and_in_utc_only_once(job: Job) -> None:
 
 def test_with_yes_it_is_done_without_asking_and_told_as_json(job: Job) -> None:
     lines = backfill("--yes", "--json", "--by", "ops")
-    assert lines[-2] == "Planned 9 fires; the beats publish at this pace."
-    facts = json.loads(lines[-1])
+    assert len(lines) == 1
+    facts = json.loads(lines[0])
     assert facts.pop("ends_at") > "2026-06"
     assert facts == {
         "job": "billing.daily",
@@ -110,13 +111,32 @@ def test_the_name_of_the_user_stands_in_the_reason(job: Job, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("answer", "count"), [("y\n", 9), ("YES\n", 9), ("n\n", 0), ("\n", 0), ("yeah\n", 0), ("", 0)])
-def test_on_a_terminal_it_asks(job: Job, monkeypatch: pytest.MonkeyPatch, answer: str, count: int) -> None:
+def test_on_a_terminal_it_asks(
+    job: Job, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str, count: int
+) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    lines = backfill("--json")
+    lines = backfill()
     assert Execution.objects.count() == count
-    assert json.loads(lines[-1])["is_run"] is bool(count)
-    done = "Planned 9 fires; the beats publish at this pace." if count else "Nothing was done."
-    assert lines[-2] == f"Run these 9 fires? [y/N] {done}"  # the new line in between is the terminal's own
+    assert lines[-1] == ("Planned 9 fires; the beats publish at this pace." if count else "Nothing was done.")
+    assert capsys.readouterr().err == "Run these 9 fires? [y/N] "  # where it is in the way of no pipe
+
+
+def test_who_asks_for_json_is_asked_beside_it(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    lines = backfill("--json")
+    assert len(lines) == 1
+    assert json.loads(lines[0])["is_run"] is False
+
+
+def test_a_backfill_is_told_in_the_audit_trail(job: Job) -> None:
+    backfill("--yes", "--by", "ops")
+    entry = AuditEntry.objects.get()
+    assert (entry.who, entry.through, entry.action, entry.subject) == (
+        "ops",
+        "command",
+        "job.backfill",
+        "job:billing.daily",
+    )
 
 
 def test_without_a_terminal_it_needs_a_yes(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

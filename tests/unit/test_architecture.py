@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "callbacks": {"access", "workers", "jobs", "executions"},
     "api": {"access", "beat", "callbacks", "workers", "jobs", "executions"},
     "console": {"access", "api", "beat", "callbacks", "workers", "jobs", "executions"},
+    "terminal": {"access", "api", "beat", "callbacks", "workers", "jobs", "executions"},
     "launcher": set(),
     "scheduler_project": {"access", "api", "callbacks", "console", "executions", "jobs", "beat", "workers", "launcher"},
 }
@@ -25,7 +26,7 @@ PURE += ["executions/outgoing.py", "executions/confirms.py", "executions/histogr
 PURE += ["jobs/wording.py", "jobs/day_wording.py", "jobs/series.py", "jobs/stretches.py"]
 PURE += ["jobs/upcoming.py", "jobs/differences.py", "access/gcra.py", "api/names.py", "jobs/signing.py"]
 PURE += ["jobs/addresses.py", "jobs/web_address.py", "jobs/http_target.py", "callbacks/refusals.py"]
-PURE += ["jobs/shifts.py", "jobs/forecast.py", "console/words.py", "console/jobs/policies.py"]
+PURE += ["jobs/shifts.py", "jobs/forecast.py", "executions/words.py", "console/jobs/policies.py"]
 PURE += ["console/dashboard/charts.py", "callbacks/verdicts.py", "callbacks/redaction.py"]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.

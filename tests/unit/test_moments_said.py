@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from jobs.management.commands.jobs import moment_of
 from jobs.refusals import InvalidRun
+from terminal.moments import moment_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 INSTANT = timedelta(microseconds=1)

@@ -10,7 +10,18 @@ from executions.checks import TAG
 from launcher.folders import ROOT
 
 _OF_THE_WEB = ("console.jobs", "console.executions", "api.urls", "rest_framework.views", "drf_spectacular.plumbing")
-_OURS = ("access", "api", "beat", "callbacks", "console", "executions", "jobs", "scheduler_project", "workers")
+_OURS = (
+    "access",
+    "api",
+    "beat",
+    "callbacks",
+    "console",
+    "executions",
+    "jobs",
+    "scheduler_project",
+    "terminal",
+    "workers",
+)
 
 
 def loaded(after: str) -> set[str]:

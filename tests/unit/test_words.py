@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from access.models import ApiKey
-from console import words
+from executions import words
 from executions.states import Outcome, State
 from jobs.models import JobState
 
