@@ -8,12 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from access.roles import Role
-from api.jobs.named import job_named, subject_of
+from api.jobs import deeds
+from api.jobs.named import job_named
 from api.jobs.views import BY_NAME, TAG
 from api.schema import creating
 from api.shapes import Body, Flag, Moment, Whole
 from api.views import ApiView, creates
-from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, Preview, backfill, preview
+from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, Preview, preview
 
 _SHOWN = 200
 
@@ -70,8 +71,7 @@ class BackfillView(ApiView):
         asked = {"start": body["start"], "end": body["end"], "per_minute": body.get("per_minute", DEFAULT_PER_MINUTE)}
         if body.get("dry_run", True):
             return Response(_answer(preview(found, **asked), is_dry=True))
-        done = backfill(found, **asked, **self.signature)
-        self.record("job.backfill", subject_of(found), after={**asked, "to_run": done.to_run})
+        done = deeds.backfill(found, **asked, **self.signature)
         return Response(_answer(done, is_dry=False), status=HTTPStatus.CREATED)
 
 

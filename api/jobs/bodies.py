@@ -4,9 +4,12 @@ Owns the body of a definition in both directions: `said` reads it, `written` say
 read again and means the same job.
 """
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from rest_framework.utils.encoders import JSONEncoder
 
 from api.jobs.targets import TargetBody, target_said, target_written
 from api.problems import refuse
@@ -281,6 +284,14 @@ def merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any
         old, new = before.get(name), patch.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             after[name] = _merged_fields(old, new)
+    return after
+
+
+def patched(job: Job, schedule: Schedule | None, patch: Any) -> dict[str, Any]:
+    """The body of a stored job with some of it changed, read by its shape."""
+    PatchBody().run_validation(patch)  # its own shape first: a wrong patch is told as it was sent
+    before = json.loads(json.dumps(written(job, schedule), cls=JSONEncoder))
+    after: dict[str, Any] = JobBody().run_validation(merged(before, patch))
     return after
 
 

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from access.roles import Role
+from api.jobs import deeds
 from api.jobs.named import job_named, subject_of
 from api.jobs.views import BY_NAME
 from api.problems import Problem, not_there, place_of
@@ -88,8 +89,7 @@ class RunsView(ApiView):
     @creates
     def post(self, request: Request, job: str) -> Response:
         found = job_named(job)
-        asked = runs.run_at_once(found, [wanted(RunBody.read(request))])[0]
-        self.record("job.run", subject_of(found), after={"executions": [asked.execution_id], "is_new": asked.is_new})
+        asked = deeds.run(found, [wanted(RunBody.read(request))], **self.signature)[0]
         return Response(_answer(asked), status=HTTPStatus.CREATED if asked.is_new else HTTPStatus.OK)
 
 
@@ -111,13 +111,12 @@ class BulkRunsView(ApiView):
     def post(self, request: Request, job: str) -> Response:
         found = job_named(job)
         try:
-            asked = runs.run_at_once(found, [wanted(body) for body in BulkRunBody.read(request)["runs"]])
+            asked = deeds.run(found, [wanted(body) for body in BulkRunBody.read(request)["runs"]], **self.signature)
         except InvalidRun as refused:
             if refused.place is None:
                 raise
             place = place_of(refused, below=f"/runs/{refused.place}")
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(place), places=[place]) from None
-        self.record("job.run", subject_of(found), after=_in_brief(asked))
         return Response({"runs": [_answer(each) for each in asked]}, status=HTTPStatus.CREATED)
 
 
@@ -194,12 +193,6 @@ def _delay(body: Mapping[str, Any]) -> timedelta | None:
 
 def _answer(asked: Asked) -> dict[str, Any]:
     return {"id": asked.execution_id, "is_new": asked.is_new}
-
-
-def _in_brief(asked: list[Asked]) -> dict[str, Any]:
-    """For the audit trail: ten thousand ids are no use to anybody."""
-    new = [each.execution_id for each in asked if each.is_new]
-    return {"asked_for": len(asked), "new": len(new), "first": new[:1], "last": new[-1:]}
 
 
 def _unknown(job: Job, run_key: str) -> str:

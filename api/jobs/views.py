@@ -1,28 +1,24 @@
 """Jobs: list, create, read, replace, patch, archive; by id, and by key for those who keep definitions elsewhere."""
 
-import json
 from http import HTTPStatus
 from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.utils.encoders import JSONEncoder
 
-from access.audit import what_changed
 from access.roles import Role
 from api import pages
-from api.jobs import bodies, listing
+from api.jobs import bodies, deeds, listing
 from api.jobs.answers import JobAnswer, JobPage, answered, job_answer
 from api.jobs.bodies import DefinitionBody, JobBody, PatchBody
 from api.jobs.examples import AT_ANOTHER_TIME, CALLBACK, DEFINITION, ONE_OFF, RECURRING
 from api.jobs.listing import JobQuery
-from api.jobs.named import anchor_of, as_stored, check_state, held, job_named, schedule_of, subject_of, version_wanted
+from api.jobs.named import anchor_of, check_state, held, job_named, schedule_of, version_wanted
 from api.problems import Problem, refuse
 from api.schema import IF_MATCH, creating, documented, in_path
 from api.shapes import Query, Text, is_text
 from api.views import ApiView, changes, creates
 from executions.clock import database_now
-from jobs import definitions, new_jobs
 from jobs.finding import find
 from jobs.models import Job, JobState
 from jobs.refusals import KeyTaken
@@ -115,60 +111,25 @@ class JobView(ApiView):
         return self._archive(request, held(job_named(job)))
 
     def _patch(self, request: Request, job: Job) -> Response:
-        PatchBody.read(request)  # its own shape first: a wrong patch is told as it was sent
-        patch: Any = request.data
-        before = json.loads(json.dumps(bodies.written(job, schedule_of(job)), cls=JSONEncoder))
-        body = JobBody().run_validation(bodies.merged(before, patch))
-        return self._replace(request, job, body)
+        return self._replace(request, job, bodies.patched(job, schedule_of(job), request.data))
 
     def _archive(self, request: Request, job: Job) -> Response:
         reason = ArchiveQuery.read(request).get("reason", "")
-        before = as_stored(job)
-        archived = definitions.archive(job, reason=reason, version=version_wanted(request), **self.signature)
-        self._record_change("job.archive", archived, before, note=reason)
-        return job_answer(archived)
+        return job_answer(deeds.archive(job, reason=reason, version=version_wanted(request), **self.signature))
 
     def _replace(self, request: Request, job: Job, body: dict[str, Any]) -> Response:
         version = version_wanted(request)
         check_state(request.data, job.state)
         now = database_now()
         said = bodies.said({"key": job.key, **body}, now=now, anchor=anchor_of(schedule_of(job)))
-        before = as_stored(job)
-        changed = definitions.change(
-            job,
-            version=job.version if version is None else version,
-            task_lives_elsewhere=said.task_lives_elsewhere,
-            now=now,
-            **self.signature,
-            **new_jobs.left_out(said.fields),
-            **said.fields,
-            key=said.key,
-            task=said.task,
-        )
-        if changed.version != job.version:
-            self._record_change("job.change", changed, before)
-        return job_answer(changed)
-
-    def _record_change(self, action: str, job: Job, before: dict[str, Any], *, note: str = "") -> None:
-        old, new = what_changed(before, as_stored(job))
-        self.record(action, subject_of(job), before=old, after=new, note=note)
+        return job_answer(deeds.replace(job, said, version=version, now=now, **self.signature))
 
 
 def created(view: ApiView, request: Request, body: dict[str, Any]) -> Job:
     """A new job, told in the audit trail."""
     check_state(request.data, JobState.ACTIVE)
     now = database_now()
-    said = bodies.said(body, now=now)
-    job = definitions.create(
-        key=said.key,
-        task=said.task,
-        task_lives_elsewhere=said.task_lives_elsewhere,
-        now=now,
-        **view.signature,
-        **said.fields,
-    )
-    view.record("job.create", subject_of(job), after=as_stored(job))
-    return job
+    return deeds.create(bodies.said(body, now=now), now=now, **view.signature)
 
 
 class JobByKeyView(JobView):

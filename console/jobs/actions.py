@@ -9,21 +9,19 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.views.decorators.http import require_POST
 
-from access.audit import what_changed
 from access.roles import Role
-from api.jobs.named import as_stored, subject_of
+from api.jobs import deeds as job_deeds
 from console import deeds
 from console.deeds import Deed, came_from
 from console.fields import JsonField, MomentField, ZonedForm
 from console.jobs.page import address_of, crumbs, found
-from console.people import needs, record, signature
+from console.people import needs, signature
 from console.templatetags.onbeat import moment
 from executions.clock import database_now
 from executions.models import MAX_PRIORITY
 from executions.words import count
 from jobs import backfill as backfilling
-from jobs import definitions, runs
-from jobs.models import Job, JobState
+from jobs.models import Job
 from jobs.runs import Wanted
 
 _SHOWN_FIRES = 200
@@ -73,8 +71,7 @@ def run(request: HttpRequest, object_id: str) -> HttpResponse:
 
 
 def _run(request: HttpRequest, job: Job, wanted: Wanted) -> str:
-    asked = runs.run_at_once(job, [wanted])[0]
-    record(request, "job.run", subject_of(job), after={"executions": [asked.execution_id], "is_new": asked.is_new})
+    asked = job_deeds.run(job, [wanted], **signature(request))[0]
     address = reverse("admin:onbeat_executions_execution_change", args=[asked.execution_id])
     told = "{} was asked to run." if asked.is_new else "{} has a run of this key already."
     return format_html(told + ' <a href="{}" class="underline">See the execution</a>', job.key, address)
@@ -95,10 +92,8 @@ def pause(request: HttpRequest, object_id: str) -> HttpResponse:
     job = found(object_id)
 
     def do(said: dict[str, Any]) -> str:
-        before = as_stored(job)
         until = said["until"]
-        paused = definitions.pause(job, reason=said["reason"], until=until, **signature(request))
-        _record_change(request, "job.pause", paused, before, note=said["reason"])
+        job_deeds.pause(job, reason=said["reason"], until=until, **signature(request))
         return format_html("{} is paused until {}.", job.key, moment(until)) if until else f"{job.key} is paused."
 
     deed = Deed(
@@ -121,10 +116,7 @@ def resume(request: HttpRequest, object_id: str) -> HttpResponseBase:
     job = found(object_id)
 
     def do() -> str:
-        before, was = as_stored(job), job.state
-        resumed = definitions.resume(job, **signature(request))
-        if was == JobState.PAUSED:
-            _record_change(request, "job.resume", resumed, before)
+        job_deeds.resume(job, **signature(request))
         return f"{job.key} fires again; nothing of what passed is made up for."
 
     return deeds.at_once(request, came_from(request, address_of(job)), do)
@@ -139,9 +131,7 @@ def archive(request: HttpRequest, object_id: str) -> HttpResponse:
     job = found(object_id)
 
     def do(said: dict[str, Any]) -> str:
-        before = as_stored(job)
-        archived = definitions.archive(job, reason=said["reason"], **signature(request))
-        _record_change(request, "job.archive", archived, before, note=said["reason"])
+        job_deeds.archive(job, reason=said["reason"], **signature(request))
         return f"{job.key} is archived."
 
     deed = Deed(
@@ -158,11 +148,6 @@ def archive(request: HttpRequest, object_id: str) -> HttpResponse:
         crumbs=crumbs(job),
     )
     return deeds.page(request, deed)
-
-
-def _record_change(request: HttpRequest, action: str, job: Job, before: dict[str, Any], *, note: str = "") -> None:
-    old, new = what_changed(before, as_stored(job))
-    record(request, action, subject_of(job), before=old, after=new, note=note)
 
 
 # ── Backfill ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -193,8 +178,7 @@ def backfill(request: HttpRequest, object_id: str) -> HttpResponse:
             # What runs is what was looked at: who changes the range after the look gets another look.
             seen.update(preview=backfilling.preview(job, **asked), range=range_)
             raise _OnlyLooked
-        done = backfilling.backfill(job, **asked, **signature(request))
-        record(request, "job.backfill", subject_of(job), after={**asked, "to_run": done.to_run})
+        done = job_deeds.backfill(job, **asked, **signature(request))
         return f"{count(done.to_run, 'fire')} of {job.key} will run."
 
     deed = Deed(

@@ -1,6 +1,7 @@
 """Make a job, or change one: the form, checked as the API checks a body."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -9,20 +10,18 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
-from access.audit import what_changed
 from access.roles import Role
-from api.jobs import bodies
+from api.jobs import bodies, deeds
 from api.jobs.bodies import JobBody
-from api.jobs.named import anchor_of, as_stored, schedule_of, subject_of
+from api.jobs.named import anchor_of, schedule_of
 from api.problems import Problem, problem_of
 from console.jobs import forms
 from console.jobs.checks import zones
 from console.jobs.forms import JobForm
 from console.jobs.listing import known_queues
 from console.jobs.page import address_of, crumbs, found
-from console.people import needs, record, signature
+from console.people import needs, signature
 from executions.clock import database_now
-from jobs import definitions, new_jobs
 from jobs.models import Job
 from jobs.refusals import KeyTaken
 from jobs.targets import known_tasks
@@ -63,8 +62,9 @@ def _stored(request: HttpRequest, form: JobForm, job: Job | None, *, http_body: 
         with transaction.atomic():
             now = database_now()
             if job is None:
-                return _created(request, _checked(said, now=now, anchor=None), now)
-            return _changed(request, job, said, now)
+                return deeds.create(_checked(said, now=now, anchor=None), now=now, **signature(request))
+            body = replace(_checked(said, now=now, anchor=anchor_of(schedule_of(job))), key=job.key)
+            return deeds.replace(job, body, version=said["version"], now=now, **signature(request))
     except KeyTaken as taken:
         form.add_error("key", str(taken))
         return None
@@ -78,39 +78,6 @@ def _stored(request: HttpRequest, form: JobForm, job: Job | None, *, http_body: 
 
 def _checked(said: Mapping[str, Any], *, now: datetime, anchor: datetime | None) -> Said:
     return bodies.said(JobBody().run_validation(forms.body(said)), now=now, anchor=anchor)
-
-
-def _created(request: HttpRequest, said: Said, now: datetime) -> Job:
-    job = definitions.create(
-        key=said.key,
-        task=said.task,
-        task_lives_elsewhere=said.task_lives_elsewhere,
-        now=now,
-        **signature(request),
-        **said.fields,
-    )
-    record(request, "job.create", subject_of(job), after=as_stored(job))
-    return job
-
-
-def _changed(request: HttpRequest, job: Job, said: Mapping[str, Any], now: datetime) -> Job:
-    body = _checked(said, now=now, anchor=anchor_of(schedule_of(job)))
-    before = as_stored(job)
-    changed = definitions.change(
-        job,
-        version=said["version"] or job.version,
-        task_lives_elsewhere=body.task_lives_elsewhere,
-        now=now,
-        **signature(request),
-        **new_jobs.left_out(body.fields),
-        **body.fields,
-        key=job.key,
-        task=body.task,
-    )
-    if changed.version != job.version:
-        old, new = what_changed(before, as_stored(changed))
-        record(request, "job.change", subject_of(changed), before=old, after=new)
-    return changed
 
 
 def _page(request: HttpRequest, form: JobForm, job: Job | None) -> HttpResponse:

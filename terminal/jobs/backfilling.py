@@ -5,16 +5,13 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db import transaction
-
-from access import audit
-from api.jobs.named import subject_of
+from api.jobs import deeds
 from jobs import dst
-from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, PastFire, Preview, backfill, preview
+from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, PastFire, Preview, preview
 from jobs.finding import find
 from jobs.models import Kind, Schedule
 from jobs.refusals import InvalidSchedule
-from terminal.frame import THROUGH, Asked, Told, Verb
+from terminal.frame import Asked, Told, Verb
 from terminal.moments import clock, moment_of
 
 _SHOWN_FIRST, _SHOWN_LAST = 3, 2
@@ -58,10 +55,7 @@ alone: replay is for that."""
         asked.paper.say(*told(seen))
         if asked["dry_run"] or not seen.to_run or not asked.agrees(_question(seen.to_run)):
             return Told(as_json(seen, is_run=False), ["Nothing was done."] if seen.to_run else [])
-        with transaction.atomic():
-            seen = backfill(job, **wanted, **asked.signature)
-            after = {**wanted, "to_run": seen.to_run}
-            audit.record(who=asked.by, through=THROUGH, action="job.backfill", subject=subject_of(job), after=after)
+        seen = deeds.backfill(job, **wanted, **asked.signature)
         return Told(as_json(seen, is_run=True), [f"Planned {counted(seen.to_run)}; the beats publish at this pace."])
 
 
