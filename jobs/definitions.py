@@ -9,23 +9,24 @@ Apps may call these within `transaction.atomic()`: they commit with the app's ow
 tests; left out, it is the database's time.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef
 
-from executions import events, lifecycle
+from executions import events
 from executions.clock import database_now
 from executions.models import REASON_CHARACTERS, Execution
 from executions.storable import in_a_line, storable_text
 from jobs import new_jobs, targets
+from jobs.edits import Edits, Held, hold
 from jobs.finding import find
-from jobs.misfires import passed_fires
-from jobs.models import OPEN_STATES, Change, Job, JobState, JobVersion, Schedule
+from jobs.models import Change, Job, JobState, JobVersion, Schedule
 from jobs.new_jobs import version_of
-from jobs.refusals import InvalidDefinition, JobIsOver, StaleVersion, check_text, shown
+from jobs.refusals import InvalidDefinition, check_text, shown
 from jobs.specification import Specification, check_moment, policies_of
 
 _INSTANT = timedelta(microseconds=1)
@@ -66,19 +67,51 @@ def change(
     check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
-        job, schedule = _hold(job, version)
-        before = _said_so_far(job, schedule, is_schedule_replaced="schedule" in fields)
-        after = _changed(job, before, fields, task_lives_elsewhere=task_lives_elsewhere)
-        if after.is_same_as(before):
-            return job
-        if not after.differs_in_labels_only(before):
-            if schedule is not None:
-                _take_back(job, schedule, now=now, reason="the job was changed before this was published")
-                _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "changed"))
-            schedule = _reschedule(job, schedule, before, after, now=now)
-        _save(job, now=now, **after.job_columns())
-        _keep_version(job, schedule, Change.CHANGED, by=by, through=through, now=now)
-    return job
+        held = _hold(job, version)
+        changing = to_change(held, fields, task_lives_elsewhere=task_lives_elsewhere, now=now)
+        change_all([changing], by=by, through=through, now=now)
+    return held.job
+
+
+@dataclass(frozen=True)
+class Changing:
+    """A held job that shall say something else: checked, and not stored yet."""
+
+    held: Held
+    before: Specification
+    after: Specification
+    first_fire: datetime | None  # of another schedule than before
+
+    @property
+    def is_same(self) -> bool:
+        return self.after.is_same_as(self.before)
+
+    @property
+    def is_rescheduled(self) -> bool:
+        return (self.after.schedule, self.after.max_fires) != (self.before.schedule, self.before.max_fires)
+
+
+def to_change(held: Held, fields: Mapping[str, Any], *, task_lives_elsewhere: bool, now: datetime) -> Changing:
+    """What a held job would become; refused if it cannot be."""
+    before = _said_so_far(held, is_schedule_replaced="schedule" in fields)
+    after = _changed(held.job, before, fields, task_lives_elsewhere=task_lives_elsewhere)
+    changing = Changing(held, before, after, None)
+    first_fire = new_jobs.first_fire_of(after.schedule, now) if changing.is_rescheduled else None
+    return replace(changing, first_fire=first_fire)
+
+
+def change_all(changes: Sequence[Changing], *, by: str, through: str, now: datetime) -> None:
+    """Store what was checked, many in as many statements as one."""
+    changes = [each for each in changes if not each.is_same]
+    edits = Edits(by=by, through=through, now=now)
+    touching = [each for each in changes if not each.after.differs_in_labels_only(each.before)]
+    edits.take_back([each.held for each in touching], reason="the job was changed before this was published")
+    for each in touching:
+        edits.settle_passed(each.held, reason=_why_not_planned(each.held.job, "changed"))
+        _reschedule(edits, each)
+    for each in changes:
+        edits.save(each.held, Change.CHANGED, **each.after.job_columns())
+    edits.store()
 
 
 def pause(
@@ -95,20 +128,37 @@ def pause(
 
     This and the verbs below may name the version they begin from; an edit that came between is then not passed over.
     """
-    check_text(InvalidDefinition, reason=reason, by=by, through=through)
     now = now or database_now()
+    with transaction.atomic():
+        held = _hold(job, version)
+        pause_all([held], reason=reason, until=until, by=by, through=through, now=now)
+    return held.job
+
+
+def pause_all(
+    held: Sequence[Held], *, reason: str, until: datetime | None = None, by: str, through: str, now: datetime
+) -> None:
+    """Many jobs that are held, in as many statements as one."""
+    check_text(InvalidDefinition, reason=reason, by=by, through=through)
     check_moment("until", until, now=now)
     reason, by = (storable_text(text, REASON_CHARACTERS) for text in (reason, by))
-    with transaction.atomic():
-        job, schedule = _hold(job, version)
-        if schedule is not None and schedule.is_active:
-            _take_back(job, schedule, now=now, reason=_paused(reason))
-            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "paused"))
-            schedule.is_active = False
-            _advance(schedule)
-        _save(job, now=now, state=JobState.PAUSED, paused_reason=reason, paused_by=by, paused_until=until)
-        _keep_version(job, schedule, Change.PAUSED, by=by, through=through, now=now, note=reason)
-    return job
+    edits = Edits(by=by, through=through, now=now)
+    firing = [one for one in held if one.schedule is not None and one.schedule.is_active]
+    edits.take_back(firing, reason=_paused(reason))
+    for one in firing:
+        assert one.schedule is not None
+        edits.settle_passed(one, reason=_why_not_planned(one.job, "paused"))
+        one.schedule.is_active = False
+        edits.advance(one.schedule)
+    columns: dict[str, Any] = {
+        "state": JobState.PAUSED,
+        "paused_reason": reason,
+        "paused_by": by,
+        "paused_until": until,
+    }
+    for one in held:
+        edits.save(one, Change.PAUSED, note=reason, **columns)
+    edits.store()
 
 
 def resume(
@@ -123,25 +173,32 @@ def resume(
 
     A pause that was set to end has ended then, also if nobody came to say so: fires since are late, not paused.
     """
-    check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
-        job, schedule = _hold(job, version)
-        if job.state != JobState.PAUSED:
-            return job
-        if schedule is not None:
-            if _is_unreadable(schedule):
+        held = _hold(job, version)
+        resume_all([held], by=by, through=through, now=now)
+    return held.job
+
+
+def resume_all(held: Sequence[Held], *, by: str, through: str, now: datetime) -> None:
+    """Those of many held jobs that are paused, in as many statements as one."""
+    check_text(InvalidDefinition, by=by, through=through)
+    edits = Edits(by=by, through=through, now=now)
+    for one in held:
+        if one.job.state != JobState.PAUSED:
+            continue
+        if one.schedule is not None:
+            if one.is_unreadable:
                 raise InvalidDefinition(
                     "schedule",
-                    f"The schedule {str(schedule)!r} of {job.key!r} cannot be read; give the job another one.",
+                    f"The schedule {str(one.schedule)!r} of {one.job.key!r} cannot be read; give the job another one.",
                 )
-            until = min(now, job.paused_until - _INSTANT) if job.paused_until is not None else now
-            _settle_passed(job, schedule, until=until, now=now, reason=_why_not_planned(job, "resumed"))
-            schedule.is_active = True
-            _advance(schedule)
-        _save(job, now=now, state=JobState.ACTIVE, paused_reason="", paused_by="", paused_until=None)
-        _keep_version(job, schedule, Change.RESUMED, by=by, through=through, now=now)
-    return job
+            until = min(now, one.job.paused_until - _INSTANT) if one.job.paused_until is not None else now
+            edits.settle_passed(one, until=until, reason=_why_not_planned(one.job, "resumed"))
+            one.schedule.is_active = True
+            edits.advance(one.schedule)
+        edits.save(one, Change.RESUMED, state=JobState.ACTIVE, paused_reason="", paused_by="", paused_until=None)
+    edits.store()
 
 
 def archive(
@@ -154,18 +211,25 @@ def archive(
     now: datetime | None = None,
 ) -> Job:
     """End a job for good and free its key. Its history stays; runs that were asked for still run."""
-    check_text(InvalidDefinition, reason=reason, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
-        job, schedule = _hold(job, version)
-        if schedule is not None:
-            _take_back(job, schedule, now=now, reason="the job was archived before this was published")
-            _settle_passed(job, schedule, now=now, reason=_why_not_planned(job, "archived"))
-            schedule.is_active, schedule.next_fire_at = False, None
-            _advance(schedule)
-        _save(job, now=now, state=JobState.ARCHIVED, paused_until=None)
-        _keep_version(job, schedule, Change.ARCHIVED, by=by, through=through, now=now, note=reason)
-    return job
+        held = _hold(job, version)
+        archive_all([held], reason=reason, by=by, through=through, now=now)
+    return held.job
+
+
+def archive_all(held: Sequence[Held], *, reason: str = "", by: str, through: str, now: datetime) -> None:
+    """Many jobs that are held, in as many statements as one."""
+    check_text(InvalidDefinition, reason=reason, by=by, through=through)
+    edits = Edits(by=by, through=through, now=now)
+    edits.take_back(held, reason="the job was archived before this was published")
+    for one in held:
+        if one.schedule is not None:
+            edits.settle_passed(one, reason=_why_not_planned(one.job, "archived"))
+            one.schedule.is_active, one.schedule.next_fire_at = False, None
+            edits.advance(one.schedule)
+        edits.save(one, Change.ARCHIVED, note=reason, state=JobState.ARCHIVED, paused_until=None)
+    edits.store()
 
 
 def resume_due(now: datetime, *, limit: int = 100) -> int:
@@ -215,35 +279,32 @@ def give_to_backfill(schedule: Schedule, *, first: datetime, last: datetime, now
 
     Those before them get the row that they would have got when the pause ends; those after them still get it then.
     """
+    edits = Edits(by="", through="", now=now)
     reason = _why_not_planned(schedule.job, "backfilled")
-    _settle_passed(schedule.job, schedule, until=first - _INSTANT, now=now, reason=reason)
+    edits.settle_passed(Held(schedule.job, schedule), until=first - _INSTANT, reason=reason)
     schedule.next_fire_at = schedule.recurrence.next_after(last)
-    _advance(schedule)
+    edits.advance(schedule)
+    edits.store()
 
 
 # ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _hold(job: Job | str, version: int | None) -> tuple[Job, Schedule | None]:
-    """The job and its schedule as they are, held until the transaction ends. Planners pass by a held schedule."""
-    found = Job.objects.select_for_update().get(pk=find(job).pk)
-    if found.state not in OPEN_STATES:
-        raise JobIsOver("key", found.key, f"{found.state} and can no longer be changed")
-    if version is not None and found.version != version:
-        raise StaleVersion(key=found.key, read=version, current=found.version)
-    schedule = Schedule.objects.select_for_update().filter(job_id=found.pk).first()
-    if schedule is not None:
-        schedule.job = found
-    return found, schedule
+def _hold(job: Job | str, version: int | None) -> Held:
+    held = hold([find(job).pk])[0]
+    held.check(version)
+    return held
 
 
-def _said_so_far(job: Job, schedule: Schedule | None, *, is_schedule_replaced: bool) -> Specification:
-    if schedule is None or not is_schedule_replaced or not _is_unreadable(schedule):
-        return Specification.of(job, schedule)
-    return replace(Specification.of(job, None), **policies_of(schedule))
+def _said_so_far(held: Held, *, is_schedule_replaced: bool) -> Specification:
+    if held.schedule is None or not is_schedule_replaced or not held.is_unreadable:
+        return Specification.of(held.job, held.schedule)
+    return replace(Specification.of(held.job, None), **policies_of(held.schedule))
 
 
-def _changed(job: Job, before: Specification, fields: dict[str, Any], *, task_lives_elsewhere: bool) -> Specification:
+def _changed(
+    job: Job, before: Specification, fields: Mapping[str, Any], *, task_lives_elsewhere: bool
+) -> Specification:
     after = before.changed(fields)
     if after.key != job.key:
         raise InvalidDefinition(
@@ -256,39 +317,6 @@ def _changed(job: Job, before: Specification, fields: dict[str, Any], *, task_li
     return after
 
 
-def _take_back(job: Job, schedule: Schedule, *, now: datetime, reason: str) -> None:
-    """Un-plan, and let the schedule stand again before what was taken back."""
-    unplanned = lifecycle.unplan(job.pk, reason=reason, now=now)
-    if unplanned.removed:
-        schedule.next_fire_at = min(filter(None, [unplanned.removed[0], schedule.next_fire_at]))
-    given_back = len(unplanned.removed) + unplanned.skipped
-    if schedule.fires_left is not None and given_back:
-        schedule.fires_left += given_back
-        if schedule.next_fire_at is None and not _is_unreadable(schedule):
-            schedule.next_fire_at = schedule.recurrence.next_after(now)
-
-
-def _settle_passed(job: Job, schedule: Schedule, *, now: datetime, reason: str, until: datetime | None = None) -> None:
-    """Fires up to now that nobody planned will not run: one row says so, and the schedule goes on from there."""
-    until = until or now
-    if schedule.next_fire_at is None or schedule.next_fire_at > until:
-        return
-    if _is_unreadable(schedule):
-        row, following = job.new_skipped_row(schedule.next_fire_at, until, None, reason=reason, now=now), None
-    else:
-        stretch = passed_fires(schedule.recurrence, due_at=schedule.next_fire_at, until=until)
-        assert stretch is not None
-        row = job.new_skipped_row(stretch.first, stretch.last, stretch.count, reason=reason, now=now)
-        following = schedule.recurrence.next_after(until)
-    lifecycle.record_skipped([row], now=now)
-    schedule.next_fire_at = following
-
-
-def _is_unreadable(schedule: Schedule | None) -> bool:
-    """It can be archived or replaced, and no more."""
-    return schedule is not None and not schedule.is_readable
-
-
 def _paused(reason: str) -> str:
     return f"paused: {reason}"[:REASON_CHARACTERS] if reason else "paused"
 
@@ -299,43 +327,18 @@ def _why_not_planned(job: Job, done: str) -> str:
     return f"misfire: no beat could plan these in time, and then the job was {done}"
 
 
-def _reschedule(
-    job: Job, schedule: Schedule | None, before: Specification, after: Specification, *, now: datetime
-) -> Schedule | None:
+def _reschedule(edits: Edits, change: Changing) -> None:
+    held, after = change.held, change.after
     if after.schedule is None:
-        if schedule is not None:
-            schedule.delete()
-        return None
-    is_new = (after.schedule, after.max_fires) != (before.schedule, before.max_fires)
-    first_fire = new_jobs.first_fire_of(after.schedule, now) if is_new else None
-    if schedule is None:
-        schedule = new_jobs.new_schedule(job, after, first_fire, follows_another=True)
+        edits.take_schedule(held)
+        return
+    if held.schedule is None:
+        schedule = new_jobs.new_schedule(held.job, after, change.first_fire, follows_another=True)
         assert schedule is not None
-        schedule.save(force_insert=True)
-        return schedule
+        edits.give_schedule(held, schedule)
+        return
     for name, value in after.schedule_columns().items():
-        setattr(schedule, name, value)
-    if is_new:
-        schedule.next_fire_at, schedule.fires_left = first_fire, after.max_fires
-    _advance(schedule)
-    return schedule
-
-
-def _advance(schedule: Schedule) -> None:
-    """Store a schedule under a new version: a planner that read the old one finds out."""
-    schedule.version += 1
-    schedule.save()
-
-
-def _save(job: Job, *, now: datetime, **columns: Any) -> None:
-    for name, value in columns.items():
-        setattr(job, name, value)
-    job.version += 1
-    job.changed_at = now
-    job.save(update_fields=[*columns, "version", "changed_at"])
-
-
-def _keep_version(
-    job: Job, schedule: Schedule | None, change: Change, *, by: str, through: str, now: datetime, note: str = ""
-) -> None:
-    version_of(job, schedule, change, by=by, through=through, now=now, note=note).save(force_insert=True)
+        setattr(held.schedule, name, value)
+    if change.is_rescheduled:
+        held.schedule.next_fire_at, held.schedule.fires_left = change.first_fire, after.max_fires
+    edits.advance(held.schedule)

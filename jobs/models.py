@@ -58,6 +58,9 @@ class JobQuerySet(models.QuerySet["Job"]):
         """Not over: these hold their key."""
         return self.filter(state__in=OPEN_STATES)
 
+    def managed_by(self, manager: str) -> "JobQuerySet":
+        return self.filter(managed_by=manager)
+
     def pause_over(self, now: datetime) -> "JobQuerySet":
         return self.filter(state=JobState.PAUSED, paused_until__lte=now)
 
@@ -102,6 +105,12 @@ class Job(models.Model):
     paused_reason = models.CharField(max_length=200, blank=True)
     paused_by = models.CharField(max_length=200, blank=True)
     paused_until = models.DateTimeField(null=True)
+    managed_by = models.CharField(
+        max_length=100,
+        blank=True,
+        db_default="",
+        help_text="The file or code that says what it is, by its name; empty: nobody but people and programs.",
+    )
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
@@ -115,6 +124,7 @@ class Job(models.Model):
             models.Index(fields=["key"], opclasses=["varchar_pattern_ops"], name="onbeat_job_key_begins"),
             models.Index(fields=["-changed_at", "-id"], name="onbeat_job_changed"),
             models.Index(fields=["paused_until"], condition=Q(state="PAUSED"), name="onbeat_job_paused_until"),
+            models.Index(fields=["managed_by"], condition=~Q(managed_by=""), name="onbeat_job_managed_by"),
         ]
         constraints = [
             models.UniqueConstraint(

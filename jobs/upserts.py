@@ -1,11 +1,11 @@
 """Create a job or change it to what is said, by its key: for those who keep their definitions elsewhere.
 
 Invariants: what is said once or ten times leaves the same job, and a job that says it already keeps its version; of
-many, all are stored or none, and each one that cannot be is told apart. `now` is for tests; left out, it is the
-database's time.
+many, all are stored or none, and each one that cannot be is told apart; ten thousand take as many statements as one.
+`now` is for tests; left out, it is the database's time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -14,9 +14,11 @@ from typing import Any
 from django.db import transaction
 
 from executions.clock import database_now
-from jobs import definitions, new_jobs, targets
-from jobs.models import Job
-from jobs.refusals import InvalidDefinition, KeyTaken, Refused
+from jobs import definitions, edits, new_jobs, targets
+from jobs.definitions import Changing
+from jobs.edits import Held
+from jobs.models import OPEN_STATES, Job
+from jobs.refusals import InvalidDefinition, KeyTaken, Refused, check_text
 from jobs.specification import Specification
 
 MOST_AT_ONCE = 1000
@@ -45,6 +47,14 @@ class Put:
     became: Became
 
 
+@dataclass(frozen=True)
+class Fresh:
+    """A job that is not there yet: checked, and not stored."""
+
+    said: Specification
+    first_fire: datetime | None
+
+
 class RefusedItems(Refused):
     """Some of many cannot be, by their place; none was stored."""
 
@@ -60,12 +70,14 @@ def put(wanted: Sequence[Said], *, by: str = "", through: str = "python", now: d
         raise InvalidDefinition(
             "jobs", f"One call takes up to {MOST_AT_ONCE} jobs, not {len(wanted)}; send them in parts."
         )
+    check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
-    said = _checked(wanted)
+    said = checked(wanted)
     for is_last in [False] * (_TRIES - 1) + [True]:
         try:
             with transaction.atomic():
-                return _store(wanted, said, by=by, through=through, now=now)
+                there = {one.job.key: one for one in held(one.key for one in wanted)}
+                return store(compared(wanted, said, there, now=now), by=by, through=through, now=now)
         except KeyTaken:
             # Somebody else created one of them at this moment: it is there to be changed now.
             if is_last:
@@ -73,13 +85,14 @@ def put(wanted: Sequence[Said], *, by: str = "", through: str = "python", now: d
     raise AssertionError("the last try answers or raises")
 
 
-def _checked(wanted: Sequence[Said]) -> list[Specification]:
+def checked(wanted: Sequence[Said]) -> list[Specification]:
+    """Each as far as it can be checked by itself."""
     refusals: dict[int, Refused] = {}
-    checked: list[Specification] = []
+    found: list[Specification] = []
     seen: set[str] = set()
     for place, one in enumerate(wanted):
         try:
-            checked.append(new_jobs.checked(one.key, one.task, one.fields))
+            found.append(new_jobs.checked(one.key, one.task, one.fields))
             if one.key in seen:
                 raise InvalidDefinition("key", f"The key {one.key!r} stands twice in one call; say each job once.")
             seen.add(one.key)
@@ -87,62 +100,61 @@ def _checked(wanted: Sequence[Said]) -> list[Specification]:
             refusals[place] = refused
     if refusals:
         raise RefusedItems(refusals)
-    return checked
+    return found
 
 
-def _store(
-    wanted: Sequence[Said], checked: Sequence[Specification], *, by: str, through: str, now: datetime
-) -> list[Put]:
-    there = {job.key: job for job in _held(one.key for one in wanted)}
-    fresh: list[tuple[Specification, datetime | None]] = []
+def held(keys: Iterable[str]) -> list[Held]:
+    """Those of these keys that are there."""
+    there = list(Job.objects.open().filter(key__in=list(keys)).values_list("pk", flat=True))
+    # Somebody may have ended one of them before it was held.
+    return [one for one in edits.hold(there) if one.job.state in OPEN_STATES]
+
+
+def compared(
+    wanted: Sequence[Said], said: Sequence[Specification], there: Mapping[str, Held], *, now: datetime
+) -> list[Fresh | Changing]:
+    """What each would become, in the same order."""
+    found: list[Fresh | Changing] = []
     refusals: dict[int, Refused] = {}
-    done: dict[str, Put] = {}
-    for place, (one, said) in enumerate(zip(wanted, checked, strict=True)):
+    for place, (one, specification) in enumerate(zip(wanted, said, strict=True)):
         try:
-            if one.key not in there:
-                targets.check(said.task, said.http, lives_elsewhere=one.task_lives_elsewhere)
-                fresh.append((said, new_jobs.first_fire_of(said.schedule, now)))
-            elif _says_it_already(there[one.key], said):
-                done[one.key] = Put(there[one.key], Became.UNCHANGED)
-            else:
-                done[one.key] = _changed(there[one.key], one, by=by, through=through, now=now)
+            found.append(_compared(one, specification, there.get(one.key), now=now))
         except Refused as refused:
             refusals[place] = refused
     if refusals:
         raise RefusedItems(refusals)
-    if fresh:
-        created = new_jobs.store(fresh, by=by, through=through, now=now)
-        done |= {job.key: Put(job, Became.CREATED) for job in created}
-    return [done[one.key] for one in wanted]
+    return found
 
 
-def _says_it_already(job: Job, said: Specification) -> bool:
+def store(compared: Sequence[Fresh | Changing], *, by: str, through: str, now: datetime) -> list[Put]:
+    fresh = [each for each in compared if isinstance(each, Fresh)]
+    created = iter(
+        new_jobs.store([(each.said, each.first_fire) for each in fresh], by=by, through=through, now=now)
+        if fresh
+        else ()
+    )
+    changes = [each for each in compared if isinstance(each, Changing)]
+    definitions.change_all(changes, by=by, through=through, now=now)
+    return [
+        Put(next(created), Became.CREATED)
+        if isinstance(each, Fresh)
+        else Put(each.held.job, Became.UNCHANGED if each.is_same else Became.CHANGED)
+        for each in compared
+    ]
+
+
+def _compared(one: Said, said: Specification, there: Held | None, *, now: datetime) -> Fresh | Changing:
+    if there is None:
+        targets.check(said.task, said.http, lives_elsewhere=one.task_lives_elsewhere)
+        return Fresh(said, new_jobs.first_fire_of(said.schedule, now))
+    if _says_it_already(there, said):
+        return Changing(there, said, said, None)
+    fields = {**new_jobs.left_out(one.fields), **one.fields, "task": one.task}
+    return definitions.to_change(there, fields, task_lives_elsewhere=one.task_lives_elsewhere, now=now)
+
+
+def _says_it_already(there: Held, said: Specification) -> bool:
     try:
-        return Specification.of(job, getattr(job, "schedule", None)).is_same_as(said)
+        return Specification.of(there.job, there.schedule).is_same_as(said)
     except ValueError:
         return False  # broken behind our back: it is given what is said
-
-
-def _held(keys: Any) -> list[Job]:
-    """In order: two that change the same jobs wait for one another in a line, never in a ring."""
-    return list(
-        Job.objects.open()
-        .filter(key__in=list(keys))
-        .order_by("pk")
-        .select_related("schedule")
-        .select_for_update(of=("self",))
-    )
-
-
-def _changed(job: Job, said: Said, *, by: str, through: str, now: datetime) -> Put:
-    fields = {**new_jobs.left_out(said.fields), **said.fields, "task": said.task}
-    after = definitions.change(
-        job,
-        version=job.version,
-        task_lives_elsewhere=said.task_lives_elsewhere,
-        by=by,
-        through=through,
-        now=now,
-        **fields,
-    )
-    return Put(after, Became.UNCHANGED if after.version == job.version else Became.CHANGED)

@@ -8,7 +8,7 @@ none; exit codes mean the same everywhere (`Exit`); every verb has an example, w
 import logging
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -84,6 +84,7 @@ class Verb:
     examples: ClassVar[Sequence[str]]  # as they are typed after ./onbeat
     changes: ClassVar[bool] = False  # something that the audit trail tells of: --by says who
     asks: ClassVar[bool] = False  # before it does so: --yes and --dry-run
+    called_here: ClassVar[Mapping[str, str]] = {}  # what the API's refusals call otherwise
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """What can be said, besides what all verbs take."""
@@ -91,6 +92,11 @@ class Verb:
     def act(self, asked: Asked) -> Told | None:
         """Do it. None: everything was printed on the way."""
         raise NotImplementedError
+
+    @staticmethod
+    def option_of(pointer: str) -> str:
+        """What to call a place of a body that the API's code refuses."""
+        return pointer.lstrip("/").replace("/", ".")
 
     def parser_options(self) -> dict[str, Any]:
         does = self.does[0].upper() + self.does[1:] + "."
@@ -159,7 +165,7 @@ class PeoplesCommand(PlatformCommand):
             is_colour_forbidden=options["no_color"],
         )
         asked = Asked(Namespace(**options), paper, options.get("by") or user())
-        with _quiet(is_wanted=options["verbosity"] < 2), _refusals_in_a_sentence(_option_of(verb)):
+        with _quiet(is_wanted=options["verbosity"] < 2), _refusals_in_a_sentence(verb):
             told = verb.act(asked)
         if told is None:
             return
@@ -176,12 +182,8 @@ def refuse(text: str) -> NoReturn:
     raise CommandError(text, returncode=Exit.REFUSED)
 
 
-def _option_of(verb: Verb) -> Callable[[str], str]:
-    return getattr(verb, "option_of", lambda pointer: pointer.lstrip("/"))
-
-
 @contextmanager
-def _refusals_in_a_sentence(option_of: Callable[[str], str]) -> Iterator[None]:
+def _refusals_in_a_sentence(verb: Verb) -> Iterator[None]:
     try:
         yield
     except (CommandError, SystemExit):
@@ -190,13 +192,16 @@ def _refusals_in_a_sentence(option_of: Callable[[str], str]) -> Iterator[None]:
         problem = problem_of(error)
         if problem is None or problem.status >= 500:
             raise
-        raise CommandError(_sentence(problem, error, option_of), returncode=Exit.REFUSED) from None
+        said = _sentence(problem, error, verb)
+        for otherwise, here in verb.called_here.items():
+            said = said.replace(otherwise, here)
+        raise CommandError(said, returncode=Exit.REFUSED) from None
 
 
-def _sentence(problem: Problem, error: Exception, option_of: Callable[[str], str]) -> str:
+def _sentence(problem: Problem, error: Exception, verb: Verb) -> str:
     if isinstance(error, InvalidRun) or not problem.places:
         return problem.detail
-    return "\n".join(_told(place, option_of) for place in problem.places)
+    return "\n".join(_told(place, verb.option_of) for place in problem.places)
 
 
 def _told(place: Place, option_of: Callable[[str], str]) -> str:

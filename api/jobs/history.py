@@ -77,7 +77,7 @@ class VersionsView(ApiView):
         query, found = PageQuery.read(request), job_named(job)
         rows = JobVersion.objects.filter(job=found).defer("definition")
         versions, cursor = pages.newest_first(rows, query, by="version")
-        return pages.answer(request, [_answer(version) for version in versions], cursor)
+        return pages.answer(request, [version_answer(version) for version in versions], cursor)
 
 
 class VersionView(ApiView):
@@ -92,8 +92,8 @@ class VersionView(ApiView):
         parameters=[BY_NAME, NUMBER],
     )
     def get(self, _request: Request, job: str, number: int) -> Response:
-        version = _version(job_named(job), number)
-        return Response({**_answer(version), "definition": bodies.of_version(version.definition)})
+        version = version_of(job_named(job), number)
+        return Response({**version_answer(version), "definition": bodies.of_version(version.definition)})
 
 
 class DiffView(ApiView):
@@ -110,7 +110,7 @@ class DiffView(ApiView):
     )
     def get(self, request: Request, job: str) -> Response:
         query, found = DiffQuery.read(request), job_named(job)
-        before, after = (_version(found, number) for number in (query["since"], query.get("until", found.version)))
+        before, after = (version_of(found, number) for number in (query["since"], query.get("until", found.version)))
         found_differences = differences(*(bodies.of_version(each.definition) for each in (before, after)))
         return Response(
             {
@@ -123,13 +123,13 @@ class DiffView(ApiView):
         )
 
 
-def _version(job: Job, number: int) -> JobVersion:
+def version_of(job: Job, number: int) -> JobVersion:
     found = JobVersion.objects.filter(job=job, version=number).first() if number <= _LARGEST else None
     if found is None:
         raise not_there(f"The job {job.key!r} has no version {number}; it is at version {job.version}.")
     return found
 
 
-def _answer(version: JobVersion) -> dict[str, Any]:
+def version_answer(version: JobVersion) -> dict[str, Any]:
     names = ("version", "change", "changed_at", "changed_by", "through", "note")
     return {name: getattr(version, name) for name in names}

@@ -23,6 +23,7 @@ from executions.lifecycle.before import (
     skip,
     split,
     unplan,
+    unplan_all,
 )
 from executions.lifecycle.ends import cancel, fail, lose, record_refused, rescue, stop, succeed, wake
 from executions.lifecycle.fires import plan_fires
@@ -73,5 +74,6 @@ __all__ = [
     "to_stop",
     "unheard",
     "unplan",
+    "unplan_all",
     "wake",
 ]

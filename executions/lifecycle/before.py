@@ -1,7 +1,7 @@
 """Before it runs: planned, published, held back, moved, left out, revived, taken back."""
 
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -177,16 +177,28 @@ def _change_each(rows: Sequence[Execution], among: ExecutionQuerySet, fields: li
 
 def unplan(job_id: int, *, reason: str, now: datetime) -> Unplanned:
     """Take back what was planned and not begun: rows of coming fires go, those whose time has passed are SKIPPED."""
+    return unplan_all([job_id], reason=reason, now=now).get(job_id, Unplanned([], 0))
+
+
+def unplan_all(job_ids: Collection[int], *, reason: str, now: datetime) -> dict[int, Unplanned]:
+    """The same for many jobs, in as many statements. A job of which nothing was planned is left out."""
     with transaction.atomic():
         planned = list(
             Execution.objects.planned()
-            .filter(job_id=job_id)
+            .filter(job_id__in=list(job_ids))
             .select_for_update()
             .order_by("pk")
-            .values_list("pk", "fire_time")
+            .values_list("pk", "job_id", "fire_time")
         )
-        coming = {pk: fire_time for pk, fire_time in planned if fire_time > now}
+        coming = {pk for pk, _, fire_time in planned if fire_time > now}
+        passed = [(pk, job_id) for pk, job_id, _ in planned if pk not in coming]
         # Nothing hangs on a row that was never tried, so no cascade has to be looked for.
         Execution.objects.with_ids(coming)._raw_delete(Execution.objects.db)
-        skipped = skip([pk for pk, _ in planned if pk not in coming], reason=reason, now=now)
-    return Unplanned(sorted(coming.values()), skipped)
+        # These are locked, and SCHEDULED: each of them is skipped.
+        skip([pk for pk, _ in passed], reason=reason, now=now)
+    removed: defaultdict[int, list[datetime]] = defaultdict(list)
+    for pk, job_id, fire_time in planned:
+        if pk in coming:
+            removed[job_id].append(fire_time)
+    skipped = Counter(job_id for _, job_id in passed)
+    return {job_id: Unplanned(sorted(removed[job_id]), skipped[job_id]) for job_id in {*removed, *skipped}}

@@ -1,9 +1,19 @@
 """`jobs`: what runs, and when."""
 
 from terminal.frame import PeoplesCommand
-from terminal.jobs import backfilling, listing
+from terminal.jobs import backfilling, defining, history, listing, states
 
 
 class Command(PeoplesCommand):
     help = "Find, define and run jobs. `jobs COMMAND --help` tells more."
-    verbs = [listing.List, listing.Show, backfilling.Backfill]
+    verbs = [
+        listing.List,
+        listing.Show,
+        defining.Create,
+        defining.Change,
+        states.Pause,
+        states.Resume,
+        states.Archive,
+        history.History,
+        backfilling.Backfill,
+    ]
