@@ -16,6 +16,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 from access.forgetting import BATCH_SIZE, forget
 from access.models import ENTRY_CHARACTERS, AuditEntry
+from executions import many_rows
 from executions.clock import database_now
 from executions.storable import storable_result, storable_text
 
@@ -52,7 +53,7 @@ def record(
 def record_many(deeds: Iterable[Deed], *, who: str, through: str, now: datetime | None = None) -> None:
     """What somebody did in one go: an entry for each, in one statement."""
     at = now or database_now()
-    AuditEntry.objects.bulk_create(_entry(deed, who=who, through=through, at=at) for deed in deeds)
+    many_rows.insert([_entry(deed, who=who, through=through, at=at) for deed in deeds])
 
 
 def _entry(deed: Deed, *, who: str, through: str, at: datetime) -> AuditEntry:
@@ -67,12 +68,16 @@ def _entry(deed: Deed, *, who: str, through: str, at: datetime) -> AuditEntry:
 
 def _storable(value: Any) -> Any:
     """As JSON. Of many facts one that is large is left out alone."""
+    if value is None:
+        return None
     try:
-        value = json.loads(json.dumps(value, cls=DjangoJSONEncoder))
+        text = json.dumps(value, cls=DjangoJSONEncoder)
+        value = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         pass  # it is told as what it is below
     else:
-        if isinstance(value, dict):
+        # Where the whole is small, none of it is large; thousands of entries are made in one go.
+        if isinstance(value, dict) and (len(text) > MOST_BYTES_OF_ONE or "NaN" in text or "Infinity" in text):
             value = {name: storable_result(fact, limit_bytes=MOST_BYTES_OF_ONE) for name, fact in value.items()}
     return storable_result(value, limit_bytes=MOST_BYTES)
 

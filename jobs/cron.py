@@ -10,6 +10,7 @@ from calendar import monthrange
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from hashlib import sha256
 
 from jobs.refusals import InvalidSchedule
@@ -132,6 +133,7 @@ class Fields:
         return (is_day and is_weekday) if self.needs_both_days else (is_day or is_weekday)
 
 
+@lru_cache(maxsize=16_384)
 def parse(expression: str, *, key: str = "") -> Fields:
     """Read an expression; `key` is whose hash `H` stands for."""
     if len(expression) > EXPRESSION_CHARACTERS:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Model
-
-from executions import lifecycle
+from executions import lifecycle, many_rows
 from executions.models import Execution
 from jobs.misfires import passed_fires
-from jobs.models import OPEN_STATES, Change, Job, JobQuerySet, JobVersion, Schedule, ScheduleQuerySet
+from jobs.models import OPEN_STATES, Change, Job, JobQuerySet, Schedule, ScheduleQuerySet
 from jobs.new_jobs import version_of
 from jobs.refusals import JobIsOver, StaleVersion
 
@@ -133,21 +131,11 @@ class Edits:
         lifecycle.record_skipped(self._skipped, now=self._now)
         if self._gone_schedules:
             Schedule.objects.filter(pk__in=self._gone_schedules).delete()
-        if self._new_schedules:
-            Schedule.objects.bulk_create(self._new_schedules)
-        _store_again(self._schedules, {field.name for field in Schedule._meta.concrete_fields} - {"job"})
-        _store_again(self._jobs, self._columns)
+        many_rows.insert(self._new_schedules)
+        many_rows.store_again(self._schedules, {field.name for field in Schedule._meta.concrete_fields} - {"job"})
+        many_rows.store_again(self._jobs, self._columns)
         versions = [
             version_of(held.job, held.schedule, change, **self._signature, note=note)
             for held, change, note in self._told
         ]
-        JobVersion.objects.bulk_create(versions)
-
-
-def _store_again(rows: Sequence[Model], columns: Collection[str]) -> None:
-    """Rows that are held, in one statement: Django's bulk_update takes minutes for ten thousand."""
-    if rows:
-        model, key = type(rows[0]), type(rows[0])._meta.pk.name
-        model._default_manager.bulk_create(
-            rows, update_conflicts=True, unique_fields=[key], update_fields=sorted(columns)
-        )
+        many_rows.insert(versions)

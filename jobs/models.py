@@ -108,6 +108,7 @@ class Job(models.Model):
     managed_by = models.CharField(
         max_length=100,
         blank=True,
+        default="",
         db_default="",
         help_text="The file or code that says what it is, by its name; empty: nobody but people and programs.",
     )

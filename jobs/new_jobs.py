@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from executions import many_rows
 from executions.models import REASON_CHARACTERS
 from executions.storable import storable_text
 from jobs.models import THROUGH_CHARACTERS, Change, Job, JobState, JobVersion, Schedule
@@ -32,17 +33,21 @@ def checked(key: str, task: str, fields: Mapping[str, Any]) -> Specification:
 def store(
     wanted: Sequence[tuple[Specification, datetime | None]], *, by: str, through: str, now: datetime
 ) -> list[Job]:
-    """Checked definitions with their first fires. All or none: if an open job has one of the keys, none is stored."""
+    """Checked definitions with their first fires, each with a key of its own. All or none: if an open job has one of
+    the keys, none is stored."""
     jobs = [Job(key=said.key, created_at=now, changed_at=now, **said.job_columns()) for said, _ in wanted]
     try:
         with transaction.atomic():
-            Job.objects.bulk_create(jobs)
+            ids = {key: pk for pk, key in many_rows.insert(jobs, ending="RETURNING id, key")}
+            for job in jobs:
+                job.pk, job._state.adding = ids[job.key], False
             schedules = [new_schedule(job, *each) for job, each in zip(jobs, wanted, strict=True)]
-            Schedule.objects.bulk_create(schedule for schedule in schedules if schedule is not None)
-            JobVersion.objects.bulk_create(
+            many_rows.insert([schedule for schedule in schedules if schedule is not None])
+            versions = [
                 version_of(job, schedule, Change.CREATED, by=by, through=through, now=now)
                 for job, schedule in zip(jobs, schedules, strict=True)
-            )
+            ]
+            many_rows.insert(versions)
     except IntegrityError:
         taken = Job.objects.open().filter(key__in=[job.key for job in jobs]).values_list("key", flat=True).first()
         if taken is None:

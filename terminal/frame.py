@@ -7,8 +7,9 @@ none; exit codes mean the same everywhere (`Exit`); every verb has an example, w
 
 import logging
 import sys
+import textwrap
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ from jobs.refusals import InvalidRun
 from terminal.paper import Paper
 
 THROUGH = "command"
+_WIDTH = 100  # of the text in --help
 
 
 class Exit(IntEnum):
@@ -39,8 +41,8 @@ class Exit(IntEnum):
 class Told:
     """What a verb has to say: as JSON, and to a person."""
 
-    data: Any
-    shown: Sequence[RenderableType] = ()
+    data: Any  # or what makes it: only where it is asked for
+    shown: Iterable[RenderableType] = ()
     code: Exit = Exit.DONE
 
 
@@ -101,7 +103,7 @@ class Verb:
     def parser_options(self) -> dict[str, Any]:
         does = self.does[0].upper() + self.does[1:] + "."
         return {
-            "description": f"{does}\n\n{self.explains}".rstrip(),
+            "description": f"{textwrap.fill(does, _WIDTH)}\n\n{textwrap.fill(self.explains, _WIDTH)}".rstrip(),
             "epilog": "\n".join(["examples:", *(f"  ./onbeat {each}" for each in self.examples)]),
             "formatter_class": RawDescriptionHelpFormatter,
         }
@@ -170,9 +172,9 @@ class PeoplesCommand(PlatformCommand):
         if told is None:
             return
         if options["json"]:
-            paper.document(told.data)
+            paper.document(told.data() if callable(told.data) else told.data)
         else:
-            paper.say(*told.shown)
+            paper.say_all(told.shown)
         if told.code is not Exit.DONE:
             sys.exit(told.code)
 

@@ -48,6 +48,9 @@ class Paper:
 
     def say(self, *parts: RenderableType) -> None:
         """Print for a person; with JSON, nothing."""
+        self.say_all(parts)
+
+    def say_all(self, parts: Iterable[RenderableType]) -> None:
         if not self.is_json:
             for part in parts:
                 self._print(part)

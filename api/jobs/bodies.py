@@ -19,6 +19,7 @@ from executions.states import Overlap
 from jobs.misfires import Misfire
 from jobs.models import Job, Kind, Schedule
 from jobs.recurrence import Cron, Every, Once, Within
+from jobs.specification import Specification
 from jobs.upserts import Said
 
 _KINDS = ("cron", "every", "once")
@@ -222,6 +223,12 @@ def written(job: Job, schedule: Schedule | None) -> dict[str, Any]:
         "owner": job.owner,
         "tags": job.tags,
     }
+
+
+def of_specification(said: Specification) -> dict[str, Any]:
+    """What a job shall be, as a body."""
+    job = Job(key=said.key, **said.job_columns())
+    return written(job, None if said.schedule is None else Schedule(job=job, **said.schedule_columns()))
 
 
 def of_version(definition: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from django.db import transaction
 
 from access import audit
 from api.jobs.named import as_stored, subject_of
+from jobs import applying, definitions, new_jobs, runs, upserts
 from jobs import backfill as backfilling
-from jobs import definitions, new_jobs, runs
+from jobs.applying import Becomes, Rules, Step
 from jobs.backfill import Preview
-from jobs.models import Job
+from jobs.models import Job, JobState, JobVersion
 from jobs.runs import Asked, Wanted
-from jobs.upserts import Said
+from jobs.upserts import Became, Put, Said
 
 
 @transaction.atomic
@@ -96,6 +97,63 @@ def backfill(job: Job, *, start: datetime, end: datetime, per_minute: int, by: s
     after = {**asked, "to_run": done.to_run}
     audit.record(who=by, through=through, action="job.backfill", subject=subject_of(job), after=after)
     return done
+
+
+@transaction.atomic
+def put(wanted: Sequence[Said], *, by: str, through: str, now: datetime) -> list[Put]:
+    """Create or change many jobs by their keys: all of them or none."""
+    done = upserts.put(wanted, by=by, through=through, now=now)
+    _record_all([(each.job, _ACTIONS.get(each.became)) for each in done], by=by, through=through, now=now)
+    return done
+
+
+@transaction.atomic
+def apply(wanted: Sequence[Said], rules: Rules, *, by: str, through: str, now: datetime) -> list[Step]:
+    """Bring stored jobs in line with what a file or code says."""
+    steps = applying.apply(wanted, rules, by=by, through=through, now=now)
+    done = [(step.job, _ACTIONS.get(step.becomes)) for step in steps if step.job is not None]
+    _record_all(done, by=by, through=through, now=now, note=f"managed by {rules.manager}")
+    return steps
+
+
+_ACTIONS: dict[str, str] = {
+    Became.CREATED: "job.create",
+    Became.CHANGED: "job.change",
+    Becomes.ADOPTED: "job.manage",
+    Becomes.ARCHIVED: "job.archive",
+}
+
+
+def _record_all(
+    done: Sequence[tuple[Job, str | None]], *, by: str, through: str, now: datetime, note: str = ""
+) -> None:
+    """An entry for each job that was changed, in as many statements as for one."""
+    changed = [(job, action) for job, action in done if action is not None]
+    kept = _kept([job for job, _ in changed])
+    entries = [
+        audit.Deed(action, subject_of(job), *_before_and_after(job, action, kept), note=note) for job, action in changed
+    ]
+    audit.record_many(entries, who=by, through=through, now=now)
+
+
+def _before_and_after(job: Job, action: str, kept: Mapping[tuple[int, int], Any]) -> tuple[Any, Any]:
+    if action == "job.manage":
+        return None, {"managed_by": job.managed_by}
+    after = {**kept[job.pk, job.version], "state": job.state}
+    before = kept.get((job.pk, job.version - 1))
+    if action == "job.create" or before is None:
+        return None, after
+    was = {"state": JobState.ACTIVE if action == "job.archive" else job.state}
+    return audit.what_changed({**before, **was}, after)
+
+
+def _kept(jobs: Sequence[Job]) -> dict[tuple[int, int], Any]:
+    """The definitions of their last two versions, from their history."""
+    newest = {job.pk: job.version for job in jobs}
+    numbers = {number - back for number in newest.values() for back in (0, 1)}
+    versions = JobVersion.objects.filter(job__in=newest, version__in=numbers)
+    rows = versions.values_list("job_id", "version", "definition")
+    return {(pk, number): definition for pk, number, definition in rows if number >= newest[pk] - 1}
 
 
 def _record_change(action: str, job: Job, before: Mapping[str, Any], *, by: str, through: str, note: str = "") -> None:

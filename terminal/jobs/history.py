@@ -59,15 +59,16 @@ def _differing(job: Job, since: int, until: int) -> Told:
     return Told(data, [strong(f"{job.key}, version {since} → {until}"), *difference_lines(found)])
 
 
-def difference_lines(found: list[Difference]) -> list[Any]:
+def difference_lines(found: list[Difference], *, indent: int = 2) -> list[Any]:
     """Each field as it was, and as it is."""
+    edge = " " * indent
     lines: list[Any] = []
     for each in found:
-        lines.append(f"  {each.field}")
+        lines.append(f"{edge}{each.field}")
         if each.before is not None:
-            lines.append(coloured(f"    - {_said(each.before)}", "bad"))
+            lines.append(coloured(f"{edge}  - {_said(each.before)}", "bad"))
         if each.after is not None:
-            lines.append(coloured(f"    + {_said(each.after)}", "ok"))
+            lines.append(coloured(f"{edge}  + {_said(each.after)}", "ok"))
     return lines
 
 

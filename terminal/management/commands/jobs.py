@@ -1,7 +1,7 @@
 """`jobs`: what runs, and when."""
 
 from terminal.frame import PeoplesCommand
-from terminal.jobs import backfilling, defining, history, listing, states
+from terminal.jobs import applying, backfilling, defining, history, listing, states
 
 
 class Command(PeoplesCommand):
@@ -16,4 +16,7 @@ class Command(PeoplesCommand):
         states.Archive,
         history.History,
         backfilling.Backfill,
+        applying.Export,
+        applying.Apply,
+        applying.Sync,
     ]
