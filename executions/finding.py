@@ -126,11 +126,16 @@ def newest_first(sought: Sought, *, limit: int, now: datetime, after: Place | No
     rows = lead.after(after)
     lowest = None if lead.is_all else _furthest(rows, lead.looked_at)
     near = rows if lowest is None else rows.filter(*_down_to(lowest, is_by_fire_time=lead.is_by_fire_time))
-    found = list(sought.rest(near).select_related("job").only(*_SHORT, "job__key")[: limit + 1])
+    found = list(in_short(sought.rest(near))[: limit + 1])
     if len(found) > limit:
         last = found[limit - 1]
         return Page(found[:limit], Place(last.fire_time, last.pk))
     return Page(found, lowest)
+
+
+def in_short(rows: ExecutionQuerySet) -> ExecutionQuerySet:
+    """With the key of the job, and without what may be long."""
+    return rows.select_related("job").only(*_SHORT, "job__key")
 
 
 def _furthest(rows: ExecutionQuerySet, looked_at: int) -> Place | None:
