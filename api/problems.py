@@ -28,6 +28,7 @@ from jobs.refusals import (
     Refused,
     SecretInUse,
     StaleVersion,
+    TooLate,
     shown,
 )
 
@@ -146,7 +147,7 @@ def _of_refusal(error: Refused) -> Problem:
             return Problem(HTTPStatus.PRECONDITION_FAILED, str(error), current_version=error.current)
         case NoSuchJob() | NoSuchSecret():
             return not_there(str(error))
-        case KeyTaken() | JobIsOver() | SecretInUse():
+        case KeyTaken() | JobIsOver() | SecretInUse() | TooLate():
             return Problem(HTTPStatus.CONFLICT, str(error))
     if isinstance(error, InvalidRun) and error.field == "job":
         return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))  # the address names it, and not the body

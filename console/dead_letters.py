@@ -10,15 +10,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from access.roles import Role
+from api.executions import deeds as on_executions
 from console import deeds
 from console.deeds import Deed
-from console.people import may, needs, record
+from console.people import may, needs, signature
 from executions.clock import database_now
 from executions.dead_letter_groups import groups_of_jobs
 from executions.dead_letters import DEFAULT_REPLAYS_PER_SECOND
 from executions.models import DeadMessage
 from executions.words import count, duration
-from jobs import dead_letters
 from jobs.dead_letters import MOST_REPLAYS_PER_SECOND, Matching
 from jobs.models import Job
 
@@ -70,9 +70,14 @@ def replay(request: HttpRequest) -> HttpResponse:
     matching, words = _meant(request)
 
     def do(said: dict[str, Any]) -> str:
-        note = said["note"] or "replayed"
-        done = dead_letters.replay(matching, per_second=said["per_second"], note=note, most=_MOST_AT_ONCE)
-        record(request, "dead_letter.replay", words, after={"replayed": done.count}, note=note)
+        done = on_executions.replay_dead(
+            matching,
+            subject=words,
+            per_second=said["per_second"],
+            note=said["note"],
+            most=_MOST_AT_ONCE,
+            **signature(request),
+        )
         last = f"; the last comes in {duration((done.count - 1) / said['per_second'])}" if done.count > 1 else ""
         again = "runs again as a new execution" if done.count == 1 else "run again as new executions"
         return f"{count(done.count, 'dead letter')} {again}{last}.{_rest(matching)}"
@@ -85,8 +90,9 @@ def discard(request: HttpRequest) -> HttpResponse:
     matching, words = _meant(request)
 
     def do(said: dict[str, Any]) -> str:
-        done = dead_letters.discard(matching, note=said["note"], most=_MOST_AT_ONCE)
-        record(request, "dead_letter.discard", words, after={"discarded": done}, note=said["note"])
+        done = on_executions.discard_dead(
+            matching, subject=words, note=said["note"], most=_MOST_AT_ONCE, **signature(request)
+        )
         return f"{count(done, 'dead letter')} discarded.{_rest(matching)}"
 
     return deeds.page(request, _deed("Discard", do, DiscardForm, matching, words, is_destructive=True))
@@ -152,14 +158,12 @@ def messages(request: HttpRequest, deed: str) -> HttpResponse:
     is_replay = deed == "replay"
 
     def do(said: dict[str, Any]) -> str:
-        if is_replay:
-            done = dead_letters.replay_messages(ids, note=said["note"] or "replayed")
-            left = "".join(f" Message {pk} stays: {why}." for pk, why in done.left.items())
-            told = f"{count(len(done.replayed), 'message')} published again.{left}"
-        else:
-            told = f"{count(dead_letters.discard_messages(ids, note=said['note']), 'message')} discarded."
-        record(request, f"dead_message.{deed}", "dead messages", before={"messages": ids}, after={"told": told})
-        return told
+        if not is_replay:
+            discarded = on_executions.discard_messages(ids, note=said["note"], **signature(request))
+            return f"{count(discarded, 'message')} discarded."
+        done = on_executions.replay_messages(ids, note=said["note"], **signature(request))
+        left = "".join(f" Message {pk} stays: {why}." for pk, why in done.left.items())
+        return f"{count(len(done.replayed), 'message')} published again.{left}"
 
     back = reverse("admin:dead_letters")
     page = Deed(

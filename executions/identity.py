@@ -32,6 +32,11 @@ def earliest_id(fire_time: datetime) -> uuid.UUID:
     return uuid.UUID(int=max(milliseconds(fire_time), 0) << 80)
 
 
+def ids_beginning(digits: str) -> tuple[uuid.UUID, uuid.UUID]:
+    """The first and the last of all that begin with these hexadecimal digits."""
+    return uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
+
+
 def is_ours(execution_id: uuid.UUID) -> bool:
     """Whether an id can be one of these. Others come from people and apps, and name nothing."""
     return execution_id.int >> 80 <= _LAST_STAMP

@@ -36,6 +36,10 @@ class InvalidRun(Refused):
     place: int | None = None
 
 
+class TooLate(InvalidRun):
+    """The execution is not in a state in which this can be done."""
+
+
 class KeyTaken(InvalidDefinition):
     """An open job has this key."""
 

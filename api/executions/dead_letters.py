@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from access.roles import Role
 from api import pages
+from api.executions import deeds
 from api.pages import PageQuery
 from api.schema import creating, documented
 from api.shapes import Body, Flag, Id, ListOf, Moment, Named, Query, Text, Values, Whole
@@ -23,6 +24,7 @@ from jobs.dead_letters import MOST_REPLAYS_PER_SECOND, Group, Matching
 TAG = "Dead letters"
 _BATCH = 2000
 _MOST_IDS = 1000
+_SUBJECT = "dead letters matching a filter"
 _LARGEST_ID = 2**63 - 1
 
 
@@ -134,7 +136,7 @@ class GroupsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         found = dead_letters.groups(_matching(MatchingQuery.read(request)))
-        return Response({"groups": [_group(group) for group in found]})
+        return Response({"groups": [as_json(group) for group in found]})
 
 
 class ReplayDeadView(ApiView):
@@ -157,18 +159,19 @@ class ReplayDeadView(ApiView):
         if body.get("dry_run", True):
             return _dry(request, matching)
         per_second = body.get("per_second", DEFAULT_REPLAYS_PER_SECOND)
-        done = dead_letters.replay(
+        wishes = {name: body[name] for name in ("note", "args", "kwargs", "begins_at") if name in body}
+        done = deeds.replay_dead(
             matching,
+            subject=_SUBJECT,
+            said=body["filter"],
             per_second=per_second,
-            note=body.get("note") or "replayed",
-            args=body.get("args"),
-            kwargs=body.get("kwargs"),
-            begins_at=body.get("begins_at"),
             most=_BATCH,
+            **wishes,
+            **self.signature,
         )
         last = done.last_due_at
         carried = {} if last is None else {"begins_at": last + timedelta(seconds=1 / per_second)}
-        return _settled(self, request, "dead_letter.replay", matching, done.count, carried)
+        return _settled(request, matching, done.count, carried)
 
 
 class DiscardDeadView(ApiView):
@@ -190,8 +193,10 @@ class DiscardDeadView(ApiView):
         matching = _matching(body["filter"])
         if body.get("dry_run", True):
             return _dry(request, matching)
-        done = dead_letters.discard(matching, note=body["note"], most=_BATCH)
-        return _settled(self, request, "dead_letter.discard", matching, done, {})
+        done = deeds.discard_dead(
+            matching, subject=_SUBJECT, said=body["filter"], note=body["note"], most=_BATCH, **self.signature
+        )
+        return _settled(request, matching, done, {})
 
 
 class MessagesView(ApiView):
@@ -226,9 +231,7 @@ class ReplayMessagesView(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = MessageIdsBody.read(request)
-        # Each in a transaction of its own: what the broker has cannot be taken back.
-        done = dead_letters.replay_messages(body["ids"], note=body.get("note") or "replayed")
-        self.record("dead_message.replay", "dead messages", after={"replayed": done.replayed, "left": len(done.left)})
+        done = deeds.replay_messages(body["ids"], note=body.get("note", ""), **self.signature)
         return Response({"replayed": done.replayed, "left": {str(pk): why for pk, why in done.left.items()}})
 
 
@@ -246,16 +249,14 @@ class DiscardMessagesView(ApiView):
     @changes
     def post(self, request: Request) -> Response:
         body = DiscardMessagesBody.read(request)
-        done = dead_letters.discard_messages(body["ids"], note=body["note"])
-        self.record("dead_message.discard", "dead messages", after={"ids": body["ids"]}, note=body["note"])
-        return Response({"discarded": done})
+        return Response({"discarded": deeds.discard_messages(body["ids"], note=body["note"], **self.signature)})
 
 
 def _matching(said: Mapping[str, Any]) -> Matching:
     return Matching(**said)
 
 
-def _group(group: Group) -> dict[str, Any]:
+def as_json(group: Group) -> dict[str, Any]:
     names = ("fingerprint", "count", "executions", "messages", "jobs", "tasks", "first_at", "last_at", "example")
     return {name: getattr(group, name) for name in names}
 
@@ -266,18 +267,8 @@ def _dry(request: Request, matching: Matching) -> Response:
     return Response({"dry_run": True, "done": 0, "remaining": remaining, "next": following})
 
 
-def _settled(
-    view: ApiView, request: Request, action: str, matching: Matching, done: int, carried: Mapping[str, Any]
-) -> Response:
+def _settled(request: Request, matching: Matching, done: int, carried: Mapping[str, Any]) -> Response:
     remaining = _remaining(matching) if done else 0
-    said: Any = request.data
-    view.record(
-        action,
-        "dead letters matching a filter",
-        before={"filter": said["filter"]},
-        after={"done": done, "remaining": remaining},
-        note=said.get("note", ""),
-    )
     following = _next(request, carried) if remaining else None
     return Response({"dry_run": False, "done": done, "remaining": remaining, "next": following})
 

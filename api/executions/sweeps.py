@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from access.roles import Role
+from api.executions import deeds
 from api.executions.filters import FilterBody, sought
 from api.executions.views import TAG
 from api.problems import refuse
@@ -45,7 +46,6 @@ class SweepAnswer(serializers.Serializer[Any]):
 
 class _SweepView(ApiView):
     deed: Deed
-    standard_note: str
 
     def _sweep(self, request: Request) -> Response:
         body = SweepBody.read(request)
@@ -60,17 +60,18 @@ class _SweepView(ApiView):
             remaining = sweeps.count(self.deed, wanted, after=after, now=now)
             following = self._next(request, conditions, after) if remaining else None
             return Response({"dry_run": True, "done": 0, "asked_to_stop": 0, "remaining": remaining, "next": following})
-        note = body.get("note") or self.standard_note
-        swept = sweeps.sweep(self.deed, wanted, note=note, limit=limit, after=after, now=now)
+        swept = deeds.sweep(
+            self.deed,
+            wanted,
+            said=conditions,
+            note=body.get("note", ""),
+            limit=limit,
+            after=after,
+            now=now,
+            **self.signature,
+        )
         remaining = 0 if swept.last is None else sweeps.count(self.deed, wanted, after=swept.last, now=now)
         following = self._next(request, conditions, swept.last) if remaining else None
-        self.record(
-            f"execution.{self.deed}",
-            "executions matching a filter",
-            before={"filter": conditions},
-            after={"done": swept.done, "asked_to_stop": swept.asked_to_stop, "remaining": remaining},
-            note=note,
-        )
         return Response(
             {
                 "dry_run": False,
@@ -98,7 +99,6 @@ _EXAMPLES = [("Look first", {"filter": {"job": "daily-invoice-gen", "state": ["S
 class CancelMatchingView(_SweepView):
     needs = {"POST": Role.OPERATOR}
     deed = Deed.CANCEL
-    standard_note = "cancelled"
 
     @documented(
         "executions_cancel_matching",
@@ -119,7 +119,6 @@ class CancelMatchingView(_SweepView):
 class ReplayMatchingView(_SweepView):
     needs = {"POST": Role.OPERATOR}
     deed = Deed.REPLAY
-    standard_note = "replayed"
 
     @creating(
         "executions_replay_matching",

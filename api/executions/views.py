@@ -13,18 +13,16 @@ from rest_framework.response import Response
 
 from access.roles import Role
 from api import pages
+from api.executions import deeds
 from api.executions.answers import ExecutionPage, FullExecutionAnswer, in_full, in_list
 from api.executions.filters import ExecutionQuery, sought
+from api.executions.named import attempts_of, found
 from api.pages import limit_of
-from api.problems import Problem, not_there
 from api.schema import creating, documented
 from api.shapes import Body, Named, NoBody, Text, Values
 from api.views import ApiView, changes, creates
 from executions.clock import database_now
 from executions.finding import Place, newest_first
-from executions.identity import fire_time_of
-from executions.models import Attempt, Execution
-from jobs import runs
 
 TAG = "Executions"
 _PLACE = (datetime, UUID)
@@ -82,8 +80,7 @@ class ExecutionView(ApiView):
     )
     def get(self, _request: Request, id: UUID) -> Response:
         row = found(id)
-        attempts = list(Attempt.objects.filter(execution_id=id, fire_time=fire_time_of(id)).order_by("number"))
-        return Response(in_full(row, attempts, now=database_now()))
+        return Response(in_full(row, attempts_of(row), now=database_now()))
 
 
 class CancelView(ApiView):
@@ -102,13 +99,8 @@ class CancelView(ApiView):
     )
     @changes
     def post(self, request: Request, id: UUID) -> Response:
-        reason = CancelBody.read(request).get("reason") or "cancelled"
-        row = found(id)
-        done = runs.cancel_executions([id], reason=reason)
-        if not done.before_run and not done.asked_to_stop:
-            raise Problem(HTTPStatus.CONFLICT, f"It is {found(id).state} and can no longer be cancelled.")
-        self.record("execution.cancel", subject_of(row), note=reason)
-        return Response({"outcome": "cancelled" if done.before_run else "asked to stop"})
+        body = CancelBody.read(request)
+        return Response({"outcome": deeds.cancel(found(id), **body, **self.signature)})
 
 
 class RetryNowView(ApiView):
@@ -127,12 +119,7 @@ class RetryNowView(ApiView):
     @changes
     def post(self, request: Request, id: UUID) -> Response:
         NoBody.read(request)
-        row = found(id)
-        if not runs.retry_now([id]):
-            raise Problem(
-                HTTPStatus.CONFLICT, f"It is {row.state} at attempt {row.attempt}: no retry waits for its time here."
-            )
-        self.record("execution.retry_now", subject_of(row))
+        deeds.retry_now(found(id), **self.signature)
         return Response({"outcome": "its next attempt comes now"})
 
 
@@ -156,23 +143,5 @@ class ReplayView(ApiView):
     @creates
     def post(self, request: Request, id: UUID) -> Response:
         body = ReplayBody.read(request)
-        row = found(id)
-        new = runs.replay([id], args=body.get("args"), kwargs=body.get("kwargs"), note=body.get("note") or "replayed")
-        if not new:
-            raise Problem(
-                HTTPStatus.CONFLICT,
-                f"It is {row.state} and will still run, or stands for many fires; only what is over is replayed.",
-            )
-        self.record("execution.replay", subject_of(row), after={"replay": new[0]}, note=body.get("note", ""))
-        return Response({"id": new[0], "replay_of": id}, status=HTTPStatus.CREATED)
-
-
-def found(execution_id: UUID) -> Execution:
-    row = Execution.objects.with_id(execution_id).select_related("job").first()
-    if row is None:
-        raise not_there(f"There is no execution {execution_id}; old ones are removed after their days.")
-    return row
-
-
-def subject_of(execution: Execution) -> str:
-    return f"execution:{execution.pk}"
+        new = deeds.replay(found(id), **body, **self.signature)
+        return Response({"id": new, "replay_of": id}, status=HTTPStatus.CREATED)

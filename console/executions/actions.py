@@ -13,19 +13,19 @@ from django.utils.html import format_html
 from django.views.decorators.http import require_POST
 
 from access.roles import Role
+from api.executions import deeds as on_executions
 from console import deeds
 from console.deeds import Deed, came_from
 from console.executions import sweeping
 from console.executions.forms import NoteForm, ReasonForm
 from console.executions.page import address_of, crumbs, found, short
 from console.fields import JsonField
-from console.people import needs, record
+from console.people import needs, signature
 from executions.identity import is_ours
 from executions.models import Execution
 from executions.states import FINAL, OPEN, State
 from executions.words import count
-from jobs import runs, sweeps
-from jobs.refusals import InvalidRun
+from jobs import sweeps
 
 MOST_SELECTED = 1000
 _LISTED = "admin:onbeat_executions_execution_changelist"
@@ -39,12 +39,8 @@ def cancel(request: HttpRequest, object_id: str) -> HttpResponse:
     one = found(object_id)
 
     def do(said: dict[str, Any]) -> str:
-        reason = said["reason"] or "cancelled"
-        done = runs.cancel_executions([one.pk], reason=reason)
-        if not done.before_run and not done.asked_to_stop:
-            raise InvalidRun("state", f"It is {found(object_id).state} by now and can no longer be cancelled.")
-        record(request, "execution.cancel", f"execution:{one.pk}", note=reason)
-        return "It is cancelled." if done.before_run else "It runs, and was asked to stop."
+        outcome = on_executions.cancel(one, reason=said["reason"], **signature(request))
+        return "It is cancelled." if outcome == on_executions.CANCELLED else "It runs, and was asked to stop."
 
     explains = ["It runs: it is asked to stop, and killed after its grace."] if one.state == State.RUNNING else []
     deed = Deed(
@@ -66,10 +62,7 @@ def retry(request: HttpRequest, object_id: str) -> HttpResponseBase:
     one = found(object_id)
 
     def do() -> str:
-        if not runs.retry_now([one.pk]):
-            problem = f"It is {one.state} at attempt {one.attempt}: no retry waits for its time here."
-            raise InvalidRun("state", problem)
-        record(request, "execution.retry_now", f"execution:{one.pk}")
+        on_executions.retry_now(one, **signature(request))
         return "Its next attempt comes now."
 
     return deeds.at_once(request, address_of(one.pk), do)
@@ -88,15 +81,9 @@ def replay(request: HttpRequest, object_id: str) -> HttpResponse:
 
     def do(said: dict[str, Any]) -> str:
         changes = {name: said[name] for name in ("args", "kwargs") if said[name] != getattr(one, name)}
-        note = said["note"] or "replayed"
-        new = runs.replay([one.pk], note=note, **changes)
-        if not new:
-            raise InvalidRun(
-                "state", "It will still run by itself, or stands for many fires; only what is over is replayed."
-            )
-        record(request, "execution.replay", f"execution:{one.pk}", after={"replay": new[0]}, note=said["note"])
+        new = on_executions.replay(one, note=said["note"], **changes, **signature(request))
         told = 'Replayed as a new execution. <a href="{}" class="underline">See it</a>'
-        return format_html(told, address_of(new[0]))
+        return format_html(told, address_of(new))
 
     deed = Deed(
         title=f"Replay {short(one)}",
@@ -185,19 +172,10 @@ _LEFT = {
 
 
 def _do(request: HttpRequest, name: str, ids: Sequence[UUID], said: dict[str, Any]) -> str:
+    by = signature(request)
     if name == "cancel":
-        reason = said["reason"] or "cancelled"
-        done = runs.cancel_executions(ids, reason=reason)
-        cancelled, stopping = len(done.before_run), len(done.asked_to_stop)
-        told, note = f"{count(cancelled, 'execution')} cancelled, {stopping} asked to stop.", reason
-    elif name == "retry":
-        hurried = runs.retry_now(ids)
-        told, note = f"{count(hurried, 'retry comes', 'retries come')} now.", ""
-    else:
-        note = said["note"] or "replayed"
-        told = f"{count(len(runs.replay(ids, note=note)), 'execution')} replayed."
-    action = {"cancel": "execution.cancel", "retry": "execution.retry_now", "replay": "execution.replay"}[name]
-    record(
-        request, action, "a selection of executions", before={"executions": list(ids)}, after={"told": told}, note=note
-    )
-    return told
+        done = on_executions.cancel_selection(ids, reason=said["reason"], **by)
+        return f"{count(len(done.before_run), 'execution')} cancelled, {len(done.asked_to_stop)} asked to stop."
+    if name == "retry":
+        return f"{count(on_executions.retry_selection_now(ids, **by), 'retry comes', 'retries come')} now."
+    return f"{count(len(on_executions.replay_selection(ids, note=said['note'], **by)), 'execution')} replayed."

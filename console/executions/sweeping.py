@@ -11,12 +11,13 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 
+from api.executions import deeds as on_executions
 from console import deeds
 from console.deeds import Deed
 from console.executions.forms import NoteForm, ReasonForm
 from console.executions.listing import ExecutionFilters, NotSought, is_asked, sought
 from console.executions.page import crumbs
-from console.people import record
+from console.people import signature
 from executions.clock import database_now
 from executions.finding import Sought
 from executions.states import State
@@ -95,16 +96,9 @@ def _sweep(
     request: HttpRequest, deed: sweeps.Deed, wanted: Sought, said: dict[str, Any], *, matching: str, now: datetime
 ) -> str:
     done = _DONE[deed]
-    note = said.get("reason") or said.get("note") or done
-    swept = sweeps.sweep(deed, wanted, note=note, limit=sweeps.MOST_IN_A_BATCH, now=now)
-    record(
-        request,
-        f"execution.{deed}",
-        "executions matching a filter",
-        before={"filter": matching},
-        after={"done": swept.done, "asked_to_stop": swept.asked_to_stop},
-        note=note,
-    )
+    note = said.get("reason") or said.get("note") or ""
+    limit = sweeps.MOST_IN_A_BATCH
+    swept = on_executions.sweep(deed, wanted, said=matching, note=note, limit=limit, now=now, **signature(request))
     rest = f" There are more: do it again for the next {sweeps.MOST_IN_A_BATCH:,}." if swept.last else ""
     stopped = f", {swept.asked_to_stop} asked to stop" if swept.asked_to_stop else ""
     return f"{count(swept.done, 'execution')} {done}{stopped}.{rest}"

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
-from api.executions.views import found
+from api.executions.named import found
 from executions.clock import Clock
 from executions.finding import Sought
 from executions.models import Execution
