@@ -1,7 +1,8 @@
 """What a command prints: sentences, tables and bars for people, one JSON document for scripts.
 
 Owns the look. Invariants: colours and bars are for terminals alone, and NO_COLOR and --no-color are obeyed; what is
-piped is plain, whole and never wrapped; with JSON nothing else goes to the standard output.
+piped is plain, whole and never wrapped; with JSON nothing else goes to the standard output; what others wrote gives no
+terminal a command.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any, TextIO
 from django.utils.functional import Promise
 from rest_framework.utils.encoders import JSONEncoder
 from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +22,7 @@ from rich.text import Text
 from executions import words
 
 _STYLES = {"ok": "green", "bad": "bold red", "warn": "yellow", "run": "cyan", "calm": "dim"}
+_OBEYED = {number: "�" for number in (*range(0x20), *range(0x7F, 0xA0)) if chr(number) not in "\n\t"}
 _PIPED_WIDTH = 100_000  # what is piped is for a program, which folds nothing
 
 
@@ -62,9 +65,19 @@ class Paper:
     def document(self, value: Any) -> None:
         self._out.write(as_json(value))
 
+    def line(self, text: Text, value: Any) -> None:
+        """One of many that come as things happen: with JSON a document of its own. Nobody waits for it."""
+        if self.is_json:
+            self.document(value)
+        else:
+            self.say(text)
+        self._out.flush()
+
     def _print(self, part: RenderableType) -> None:
         if isinstance(part, str | Text):
-            self.console.print(part, soft_wrap=True)
+            text = Text(part) if isinstance(part, str) else part.copy()
+            text.plain = _plain(text.plain)
+            self.console.print(text, soft_wrap=True)
             return
         with self.console.capture() as captured:
             self.console.print(part, width=None if self.is_terminal else _PIPED_WIDTH)
@@ -117,11 +130,25 @@ def coloured(text: str, tone: str) -> Text:
     return Text(text, style=_STYLES[tone])
 
 
+def block(text: str) -> Padding:
+    """Several lines, as they are: an error with its trace."""
+    return Padding(Text(_plain(text)), (0, 0, 0, 2))
+
+
 def strong(text: str) -> Text:
     return Text(text, style="bold")
 
 
+def _plain(text: str) -> str:
+    """Without what a terminal would obey: errors and notes are written by anybody."""
+    return text.translate(_OBEYED)
+
+
 def _said(cell: Any) -> str:
+    return _plain(_as_text(cell))
+
+
+def _as_text(cell: Any) -> str:
     match cell:
         case None:
             return "-"

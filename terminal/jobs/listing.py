@@ -16,6 +16,7 @@ from executions import words
 from executions.clock import database_now
 from executions.finding import Sought, newest_first
 from jobs.models import Job, JobState
+from terminal.executions.tables import executions_table
 from terminal.frame import Asked, Told, Verb, refuse
 from terminal.paper import facts, strong, table, toned
 
@@ -157,23 +158,3 @@ def _pause_said(pause: dict[str, Any]) -> str:
 def _runs(job: Job, now: datetime) -> list[RenderableType]:
     page = newest_first(Sought(job_id=job.pk), limit=_RUNS, now=now)
     return ["", executions_table([in_list(row) for row in page.rows])] if page.rows else []
-
-
-def executions_table(rows: Sequence[dict[str, Any]], *, has_job: bool = False) -> RenderableType:
-    """Executions, one a line; with the job of each where they are of many."""
-    heads = ("FIRE TIME", *(("JOB",) if has_job else ()), "STATE", "TRIGGER", "ATTEMPT", "TOOK", "ID", "WHY")
-    return table(heads, [_execution_cells(row, has_job=has_job) for row in rows])
-
-
-def _execution_cells(row: dict[str, Any], *, has_job: bool) -> list[Any]:
-    took = row["finished_at"] - row["started_at"] if row["started_at"] and row["finished_at"] else None
-    return [
-        row["fire_time"],
-        *([row["job"]] if has_job else []),
-        toned(row["state"]),
-        row["trigger"].lower(),
-        f"{row['attempt']} of {row['max_attempts']}",
-        words.duration(took) if took is not None else "-",
-        row["id"],
-        row["reason"] or row["error"],
-    ]
