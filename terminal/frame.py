@@ -6,6 +6,7 @@ none; exit codes mean the same everywhere (`Exit`); every verb has an example, w
 """
 
 import logging
+import os
 import sys
 import textwrap
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -154,7 +155,12 @@ class PeoplesCommand(PlatformCommand):
             remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
             self.stderr.write(f"There is no command {argv[2][:80]!r} of {argv[1]}; {remedy}")
             sys.exit(Exit.REFUSED)
-        super().run_from_argv(argv)
+        try:
+            super().run_from_argv(argv)
+        except BrokenPipeError:
+            # Whoever read it has seen enough, as `head` has; nothing is to be written when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(Exit.DONE)
 
     def handle(self, *_args: Any, **options: Any) -> None:
         verb: Verb = options["verb"]

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from django.utils.functional import Promise
 from rest_framework.utils.encoders import JSONEncoder
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -43,6 +43,8 @@ class Paper:
         options: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
         options |= {"no_color": True} if is_colour_forbidden else {}
         self.console = Console(file=out, force_terminal=is_colour_forced or None, **options)
+        if not self.console.is_terminal:
+            self.console.width = _PIPED_WIDTH
         self._aside = Console(file=err, **options)
 
     @property
@@ -80,7 +82,7 @@ class Paper:
             self.console.print(text, soft_wrap=True)
             return
         with self.console.capture() as captured:
-            self.console.print(part, width=None if self.is_terminal else _PIPED_WIDTH)
+            self.console.print(part)
         for line in captured.get().splitlines():
             self._out.write(line.rstrip() + "\n")
 
@@ -99,11 +101,17 @@ def as_json(value: Any) -> str:
     return json.dumps(value, cls=JSONEncoder, ensure_ascii=False) + "\n"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> Table:
-    """Columns under heads; those named are for numbers. A cell is text, or Text with a colour."""
+def table(
+    heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = (), whole: Sequence[str] = ()
+) -> Table:
+    """Columns under heads: some on the right, for numbers; some whole on however narrow a terminal, to be copied.
+
+    A cell is text, or Text with a colour.
+    """
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for head in heads:
-        made.add_column(head, justify="right" if head in right else "left", overflow="fold")
+        justify: JustifyMethod = "right" if head in right else "left"
+        made.add_column(head, justify=justify, overflow="fold", no_wrap=head in whole)
     for row in rows:
         made.add_row(*(cell if isinstance(cell, Text) else Text(_said(cell)) for cell in row))
     return made

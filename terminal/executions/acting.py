@@ -86,8 +86,7 @@ nothing could be done."""
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("ids", nargs="*", metavar="ID", help=_IDS)
         filter_arguments(parser)
-        parser.add_argument("--args", metavar="JSON", help="In place of those they had: [1, 2].")
-        parser.add_argument("--kwargs", metavar="JSON", help='In place of those they had: {"name": "value"}.')
+        payload_arguments(parser)
         parser.add_argument("--note", default="", help="What was decided; kept on dead letters.")
 
     def act(self, asked: Asked) -> Told:
@@ -141,11 +140,20 @@ def _looked(verb: str, ids: Sequence[UUID]) -> Told:
     return Told({"done": 0, "items": items}, [*shown, f"Would {verb} {count(len(ids), 'execution')}, if it can."])
 
 
+def payload_arguments(parser: ArgumentParser) -> None:
+    # Django keeps what is called args for itself.
+    parser.add_argument("--args", dest="args_json", metavar="JSON", help="In place of those they had: [1, 2].")
+    parser.add_argument(
+        "--kwargs", dest="kwargs_json", metavar="JSON", help='In place of those they had: {"name": "value"}.'
+    )
+
+
 def payload_in(asked: Asked) -> dict[str, Any]:
     """--args and --kwargs, as far as they were said."""
     kinds = {"args": (list, "a list, such as [1, 2]"), "kwargs": (dict, 'an object, such as {"name": "value"}')}
     payload = {}
-    for name, text in asked.given("args", "kwargs").items():
+    for option, text in asked.given("args_json", "kwargs_json").items():
+        name = option.removesuffix("_json")
         kind, example = kinds[name]
         try:
             payload[name] = json.loads(text)

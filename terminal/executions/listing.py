@@ -14,6 +14,7 @@ from executions import words
 from executions.clock import database_now
 from executions.finding import Page, Sought, newest_first
 from executions.models import Execution
+from executions.states import State
 from terminal.executions.filters import filter_arguments, sought_by
 from terminal.executions.tables import executions_table
 from terminal.frame import Asked, Told, Verb
@@ -103,14 +104,14 @@ def _parts(one: dict[str, Any], now: datetime) -> Iterator[RenderableType]:
 
 
 def _facts(one: dict[str, Any], now: datetime) -> list[tuple[str, Any]]:
-    is_to_come = one["state"] == "SCHEDULED"
+    comes_at = one["available_at"] if one["state"] == State.SCHEDULED else None
     return [
         ("id", one["id"]),
         ("job", one["job"]),
         ("state", toned(one["state"])),
         ("reason", one["reason"]),
         ("fire time", f"{words.clock(one['fire_time'])}, {words.away(one['fire_time'], now=now)}"),
-        ("comes", is_to_come and f"{words.clock(one['available_at'])}, {words.away(one['available_at'], now=now)}"),
+        ("comes", comes_at and f"{words.clock(comes_at)}, {words.away(comes_at, now=now)}"),
         ("trigger", one["trigger"].lower()),
         ("replay of", one["replay_of"]),
         ("run key", one["run_key"]),

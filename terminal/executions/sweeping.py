@@ -15,6 +15,7 @@ from jobs.sweeps import MOST_COUNTED, Deed
 from terminal.executions.filters import said_in
 from terminal.frame import Asked, Exit, Told
 
+BATCH = sweeps.DEFAULT_BATCH
 _DONE = {Deed.CANCEL: "cancelled", Deed.REPLAY: "replayed"}
 _WHICH = {Deed.CANCEL: "not over", Deed.REPLAY: "over and not handled"}
 
@@ -37,7 +38,7 @@ def sweep_all(deed: Deed, asked: Asked, *, note: str) -> Told:
     last = None
     with asked.paper.progress(deed.capitalize(), number) as advance:
         while True:
-            swept = deeds.sweep(deed, wanted, said=said, note=note, after=last, now=now, **asked.signature)
+            swept = deeds.sweep(deed, wanted, said=said, note=note, limit=BATCH, after=last, now=now, **asked.signature)
             done, stopping, last = done + swept.done, stopping + swept.asked_to_stop, swept.last
             advance(swept.done + swept.asked_to_stop)
             if last is None:
