@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -212,10 +213,8 @@ class MessagesView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = PageQuery.read(request)
-        rows = DeadMessage.objects.filter(handled_at=None).defer("body", "headers", "properties")
-        found, cursor = pages.newest_first(rows, query)
-        names = ("id", "queue", "task", "error", "fingerprint", "collected_at")
-        return pages.answer(request, [{name: getattr(row, name) for name in names} for row in found], cursor)
+        found, cursor = pages.newest_first(messages_waiting(Matching()), query)
+        return pages.answer(request, [message_as_json(row) for row in found], cursor)
 
 
 class ReplayMessagesView(ApiView):
@@ -259,6 +258,16 @@ def _matching(said: Mapping[str, Any]) -> Matching:
 def as_json(group: Group) -> dict[str, Any]:
     names = ("fingerprint", "count", "executions", "messages", "jobs", "tasks", "first_at", "last_at", "example")
     return {name: getattr(group, name) for name in names}
+
+
+def messages_waiting(matching: Matching) -> QuerySet[DeadMessage]:
+    """The latest first, without what may be long."""
+    return matching.messages().defer("body", "headers", "properties").order_by("-pk")
+
+
+def message_as_json(message: DeadMessage) -> dict[str, Any]:
+    names = ("id", "queue", "task", "error", "fingerprint", "collected_at")
+    return {name: getattr(message, name) for name in names}
 
 
 def _dry(request: Request, matching: Matching) -> Response:

@@ -1,0 +1,1 @@
+"""The verbs of `dead_letters`: look, and settle."""
