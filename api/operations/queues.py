@@ -41,14 +41,18 @@ class QueuesView(ApiView):
 
     @documented("queues_list", "Queues with their depth, oldest age and workers", tag=TAG, answers={200: QueuesAnswer})
     def get(self, _request: Request) -> Response:
-        now = database_now()
-        waiting = backlog.by_queue(now=now)
-        workers = alive_workers(now=now)
-        consumed = {queues.job_queue_name(name) for worker in workers for name in worker.queues}
-        of_jobs = Job.objects.open().order_by().values_list("queue", flat=True).distinct()
-        names = sorted({*waiting, *of_jobs, *filter(None, consumed)})[:_MOST_QUEUES]
-        ready = depths.ready(names)
-        return Response({"queues": [_answer(n, waiting.get(n, Backlog()), ready.get(n), workers, now) for n in names]})
+        return Response({"queues": queues_listed(now=database_now())})
+
+
+def queues_listed(*, now: datetime) -> list[dict[str, Any]]:
+    """Those that jobs name, that something waits in, or that a worker consumes; by name."""
+    waiting = backlog.by_queue(now=now)
+    workers = alive_workers(now=now)
+    consumed = {queues.job_queue_name(name) for worker in workers for name in worker.queues}
+    of_jobs = Job.objects.open().order_by().values_list("queue", flat=True).distinct()
+    names = sorted({*waiting, *of_jobs, *filter(None, consumed)})[:_MOST_QUEUES]
+    ready = depths.ready(names)
+    return [_answer(n, waiting.get(n, Backlog()), ready.get(n), workers, now) for n in names]
 
 
 def _answer(name: str, waiting: Backlog, depth: int | None, workers: Sequence[Worker], now: datetime) -> dict[str, Any]:

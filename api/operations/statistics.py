@@ -1,7 +1,8 @@
 """Statistics by the hour: fires, outcomes, lateness and duration."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from rest_framework import serializers
@@ -64,12 +65,14 @@ class StatisticsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = StatisticsQuery.read(request)
-        until = query.get("until") or database_now()
-        since = query.get("since") or until - _DAY
-        if until - since > _LONGEST:
-            raise bad_parameter("since", f"Ask for up to {_LONGEST.days} days at once.")
-        job = job_named(query["job"]) if "job" in query else None
-        hours = hourly.hours(
-            start=since, end=until, job_id=None if job is None else job.pk, queue=query.get("queue", "")
-        )
-        return Response({"hours": [asdict(hour) for hour in hours]})
+        return Response({"hours": [asdict(hour) for hour in hours_of(query, now=database_now())]})
+
+
+def hours_of(said: Mapping[str, Any], *, now: datetime) -> list[hourly.Hour]:
+    """Of a job, a queue or everything; the oldest first, without those that had no fire."""
+    until = said.get("until") or now
+    since = said.get("since") or until - _DAY
+    if until - since > _LONGEST:
+        raise bad_parameter("since", f"Ask for up to {_LONGEST.days} days at once.")
+    job = job_named(said["job"]) if "job" in said else None
+    return hourly.hours(start=since, end=until, job_id=None if job is None else job.pk, queue=said.get("queue", ""))

@@ -61,12 +61,7 @@ class WorkersView(ApiView):
 
     @documented("workers_list", "Workers, with what each runs now", tag=TAG, answers={200: WorkersAnswer})
     def get(self, _request: Request) -> Response:
-        alive = {worker.name for worker in alive_workers(now=database_now())}
-        names = [name for name in map(str, WorkerAnswer().fields) if name != "is_alive"]
-        rows = Worker.objects.order_by("name")
-        return Response(
-            {"workers": [{**{n: getattr(row, n) for n in names}, "is_alive": row.name in alive} for row in rows]}
-        )
+        return Response({"workers": workers_listed(now=database_now())})
 
 
 class BeatsView(ApiView):
@@ -74,13 +69,24 @@ class BeatsView(ApiView):
 
     @documented("beats_list", "Beats, with how late each is", tag=TAG, answers={200: BeatsAnswer})
     def get(self, _request: Request) -> Response:
-        within = timedelta(seconds=settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS)
-        ticking = set(Beat.objects.ticking(database_now(), within=within).values_list("name", flat=True))
-        names = [name for name in map(str, BeatAnswer().fields) if name != "is_ticking"]
-        rows = Beat.objects.order_by("name")
-        return Response(
-            {"beats": [{**{n: getattr(row, n) for n in names}, "is_ticking": row.name in ticking} for row in rows]}
-        )
+        return Response({"beats": beats_listed(now=database_now())})
+
+
+def workers_listed(*, now: datetime) -> list[dict[str, Any]]:
+    """All that are known, by name."""
+    alive = {worker.name for worker in alive_workers(now=now)}
+    names = [name for name in map(str, WorkerAnswer().fields) if name != "is_alive"]
+    rows = Worker.objects.order_by("name")
+    return [{**{n: getattr(row, n) for n in names}, "is_alive": row.name in alive} for row in rows]
+
+
+def beats_listed(*, now: datetime) -> list[dict[str, Any]]:
+    """All that are known, by name."""
+    within = timedelta(seconds=settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS)
+    ticking = set(Beat.objects.ticking(now, within=within).values_list("name", flat=True))
+    names = [name for name in map(str, BeatAnswer().fields) if name != "is_ticking"]
+    rows = Beat.objects.order_by("name")
+    return [{**{n: getattr(row, n) for n in names}, "is_ticking": row.name in ticking} for row in rows]
 
 
 def alive_workers(*, now: datetime) -> list[Worker]:

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from access.models import AuditEntry
-from executions import lifecycle
+from executions import lifecycle, queues
 from executions.clock import database_now
 from executions.models import DeadMessage, Execution
 from executions.states import Trigger
@@ -224,10 +224,12 @@ def named(messages: Sequence[int]) -> list[str]:
     return [word for pk in messages for word in ("--message", str(pk))]
 
 
-def test_a_message_is_published_again(messages: list[int]) -> None:
+def test_a_message_is_published_again(messages: list[int], broker: Queues) -> None:
+    queues.work_queue("default").bind(broker.channel).declare()
     DeadMessage.objects.filter(pk=messages[1]).update(queue="")
     told = document("replay", *named(messages), "--yes")
     assert told["replayed"] == messages[:1]
+    assert broker.take().headers["id"] == "1"
     assert "which queue it came from" in told["left"][str(messages[1])]
     entry = AuditEntry.objects.get()
     assert (entry.through, entry.action, entry.before) == ("command", "dead_message.replay", {"messages": messages})

@@ -1,0 +1,1 @@
+"""Commands for whoever keeps the platform running: queues, workers, beats, statistics, retention."""
