@@ -32,6 +32,7 @@ def test_a_schedule_that_is_not_stored_shows_its_fires_over_a_clock_change(api: 
         "2027-03-28T03:00:00+02:00",
         "2027-03-29T02:30:00+02:00",
     ]
+    assert [fire["remark"] for fire in seen["fires"]] == ["", "moved: the clocks skip its own time that night", ""]
     assert seen["in_words"] == "Every day at 02:30, Berlin"
     assert not Job.objects.exists()
 

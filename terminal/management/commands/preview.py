@@ -1,0 +1,9 @@
+"""`preview`: when a schedule fires next."""
+
+from terminal.frame import PeoplesCommand
+from terminal.preview import Preview
+
+
+class Command(PeoplesCommand):
+    help = "Show when a schedule fires next."
+    verbs = [Preview]
