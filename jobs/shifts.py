@@ -36,7 +36,7 @@ def with_remarks(
             remark = "this hour comes twice" + (", and this is the second time" if local.fold else "")
         elif offset != before:
             way = "forward" if offset > before else "back"
-            remark = f"after the clocks went {way}: UTC{_signed(before)} became UTC{_signed(offset)}"
+            remark = f"after the clocks went {way}: UTC{signed(before)} became UTC{signed(offset)}"
         else:
             remark = ""
         shown.append(ShownFire(fire, local, remark))
@@ -49,7 +49,8 @@ def _names(cron: Cron, wall: datetime) -> bool:
     return wall.hour in fields.hour.values and wall.minute in fields.minute.values
 
 
-def _signed(offset: timedelta) -> str:
+def signed(offset: timedelta) -> str:
+    """Such as +05:30."""
     minutes = round(offset.total_seconds() / 60)
     sign = "-" if minutes < 0 else "+"
     return f"{sign}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
