@@ -52,7 +52,7 @@ def _end_idle_transactions(*, connection: BaseDatabaseWrapper, **_kwargs: object
 class BeatProcess:
     def __init__(self) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
-        self._stop = threading.Event()
+        self.stopping = threading.Event()
         self._wake = threading.Event()
         self._clock = Clock()
         self._poll = timedelta(seconds=settings.ONBEAT_BEAT_POLL_SECONDS)
@@ -77,7 +77,7 @@ class BeatProcess:
             batch_size=settings.ONBEAT_BEAT_BATCH_SIZE,
             shards=self._shards,
             progress=self._progress,
-            is_stopping=self._stop.is_set,
+            is_stopping=self.stopping.is_set,
         )
         self._is_joined = False
         self._are_threads_started = False
@@ -92,12 +92,12 @@ class BeatProcess:
             leaver = threading.Timer(seconds, leave)
             leaver.daemon = True
             leaver.start()
-        self._stop.set()
+        self.stopping.set()
         self._wake.set()
 
     def run(self) -> None:
         connection_created.connect(_end_idle_transactions)
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             pause = self._try_step()
             self._progress.rest()
             self._wake.wait(pause.total_seconds())

@@ -18,12 +18,13 @@ from jobs import definitions, edits, upserts
 from jobs.definitions import Changing
 from jobs.edits import Held
 from jobs.models import OPEN_STATES, Job
-from jobs.refusals import InvalidDefinition, Refused, check_text
+from jobs.refusals import InvalidDefinition, KeyTaken, Refused, check_text
 from jobs.specification import Specification
 from jobs.upserts import Fresh, RefusedItems, Said
 
 MOST_JOBS = 50_000
 MANAGER_CHARACTERS = 100
+_TRIES = 3
 ARCHIVED_BECAUSE = "no longer named by its manager"
 
 
@@ -66,9 +67,17 @@ def look(wanted: Sequence[Said], rules: Rules, *, now: datetime | None = None) -
 def apply(
     wanted: Sequence[Said], rules: Rules, *, by: str = "", through: str = "python", now: datetime | None = None
 ) -> list[Step]:
-    """Do it. Whoever creates one of these jobs at the same moment makes this fail, and it can be said again."""
     check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
+    for _ in range(_TRIES - 1):
+        try:
+            return _apply(wanted, rules, by=by, through=through, now=now)
+        except KeyTaken:
+            pass  # somebody else created one of them at this moment: it is there to be changed now
+    return _apply(wanted, rules, by=by, through=through, now=now)
+
+
+def _apply(wanted: Sequence[Said], rules: Rules, *, by: str, through: str, now: datetime) -> list[Step]:
     with transaction.atomic():
         found = _found(wanted, rules, edits.hold(_pks(wanted, rules)), now=now)
         steps = found.steps()

@@ -5,7 +5,7 @@
     def poll_mailbox(): …
 
 Owns what is declared. Invariants: declaring reads no database and never fails, so that a mistake in one declaration
-stops neither worker nor web process; `./onbeat check` and `./onbeat jobs sync` name it. It makes no difference whether
+stops neither worker nor web process; `./onbeat jobs sync` and `./onbeat doctor` name it. It makes no difference whether
 the decorator stands above or below that of the task.
 """
 

@@ -212,6 +212,7 @@ ONBEAT_EXECUTIONS_STATISTICS_DAYS = ENVIRONMENT.integer(
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_JOBS_ALLOWED_TASKS = ENVIRONMENT.words("ONBEAT_JOBS_ALLOWED_TASKS", ["*"])
 ONBEAT_JOBS_HORIZON_DAYS = ENVIRONMENT.integer("ONBEAT_JOBS_HORIZON_DAYS", 3660, at_least=1, at_most=36_600)
+ONBEAT_JOBS_SYNC_AT_START = ENVIRONMENT.flag("ONBEAT_JOBS_SYNC_AT_START", default=False)
 ONBEAT_JOBS_PAYLOAD_BYTES = ENVIRONMENT.integer("ONBEAT_JOBS_PAYLOAD_BYTES", 64 * 1024, at_least=2)
 
 # ── beat ─────────────────────────────────────────────────────────────────────────────────────────────────────────

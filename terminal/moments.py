@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from jobs import dst
+from jobs.models import Kind, Schedule
 from jobs.refusals import InvalidRun, shown
 
 _DURATION = re.compile(r"(\d{1,9})\s*(s|m|min|h|d|w)?", re.ASCII)
@@ -74,6 +75,12 @@ def clock(moment: datetime | None, zone: ZoneInfo = _UTC) -> str:
         return "-"
     in_utc = f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return in_utc if zone.key == "UTC" else f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S %Z} ({in_utc})"
+
+
+def zone_of(schedule: Schedule | None) -> ZoneInfo:
+    """Where its times without an offset are read. Only a cron has a zone; of one that is gone, UTC is told."""
+    is_known = schedule is not None and schedule.kind == Kind.CRON and schedule.is_readable
+    return dst.zone_named(schedule.timezone if is_known and schedule is not None else "UTC")
 
 
 def _day(text: str) -> date | None:

@@ -12,11 +12,11 @@ from api.jobs.named import job_named, schedule_of
 from executions import words
 from executions.clock import database_now
 from jobs import dst
-from jobs.models import Kind, Schedule
+from jobs.models import Job
 from jobs.upcoming import MOST_SHOWN
 from terminal import expressions
 from terminal.frame import Asked, Exit, Told, Verb, refuse
-from terminal.moments import ahead
+from terminal.moments import ahead, zone_of
 from terminal.paper import coloured, strong, table
 
 _OF_AN_EXPRESSION = {"timezone": "--timezone", "key": "--key"}
@@ -39,22 +39,11 @@ Exit code 1: it never fires."""
         parser.add_argument("expression", nargs="*", metavar="EXPRESSION", help="The schedule.")
         parser.add_argument("--job", metavar="KEY", help="That of a job, by its key or id, in place of an expression.")
         parser.add_argument("--timezone", metavar="ZONE", help="Of a cron or a moment; UTC if not given.")
-        parser.add_argument(
-            "--count",
-            type=int,
-            default=previews.SHOWN,
-            metavar="N",
-            help=f"How many fires, 1 to {MOST_SHOWN}; {previews.SHOWN} if not given.",
-        )
-        parser.add_argument(
-            "--after", metavar="MOMENT", help="From then on: a moment in the schedule's zone, or 3d; from now if not."
-        )
+        range_arguments(parser)
         parser.add_argument("--key", help="Of the job that it is meant for: an H in a cron is spread by it.")
 
     def act(self, asked: Asked) -> Told:
-        count, now = asked["count"], database_now()
-        if not 1 <= count <= MOST_SHOWN:
-            refuse(f"--count must be 1 to {MOST_SHOWN}, not {count}.")
+        now = database_now()
         return _of_job(asked, now) if asked["job"] is not None else _of_expression(asked, now)
 
 
@@ -62,7 +51,7 @@ def _of_expression(asked: Asked, now: datetime) -> Told:
     said = expressions.schedule_of(asked["expression"], asked["timezone"])
     zone = dst.zone_named(said.get("timezone", "UTC"))
     data = previews.of_schedule(
-        said, now=now, key=asked["key"] or "", count=asked["count"], after=_after(asked, now, zone)
+        said, now=now, key=asked["key"] or "", count=_count(asked), after=_after(asked, now, zone)
     )
     shown = _fires(data, zone, now)
     if "every" in said:
@@ -77,18 +66,37 @@ def _of_job(asked: Asked, now: datetime) -> Told:
     for name, option in _OF_AN_EXPRESSION.items():
         if asked[name] is not None:
             refuse(f"{option} is for an expression; the job has its own.")
-    job = job_named(asked["job"])
+    return of_job(job_named(asked["job"]), asked, now)
+
+
+def of_job(job: Job, asked: Asked, now: datetime) -> Told:
+    """The next fires of a stored job: as many as --count says, from --after on."""
     schedule = schedule_of(job)
     zone = zone_of(schedule)
-    data = previews.of_job(job, count=asked["count"], now=now, after=_after(asked, now, zone))
+    data = previews.of_job(job, count=_count(asked), now=now, after=_after(asked, now, zone))
     why = "It has no schedule: it runs only when asked." if schedule is None else "It fires no more after that."
     return _told(data, _fires(data, zone, now), why)
 
 
-def zone_of(schedule: Schedule | None) -> ZoneInfo:
-    """Where its times without an offset are read. Only a cron has a zone; of one that is gone, UTC is told."""
-    is_known = schedule is not None and schedule.kind == Kind.CRON and schedule.is_readable
-    return dst.zone_named(schedule.timezone if is_known and schedule is not None else "UTC")
+def range_arguments(parser: ArgumentParser) -> None:
+    """Which of the fires to come."""
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=previews.SHOWN,
+        metavar="N",
+        help=f"How many fires, 1 to {MOST_SHOWN}; {previews.SHOWN} if not given.",
+    )
+    parser.add_argument(
+        "--after", metavar="MOMENT", help="From then on: a moment in the schedule's zone, or 3d; from now if not."
+    )
+
+
+def _count(asked: Asked) -> int:
+    count: int = asked["count"]
+    if not 1 <= count <= MOST_SHOWN:
+        refuse(f"--count must be 1 to {MOST_SHOWN}, not {count}.")
+    return count
 
 
 def _after(asked: Asked, now: datetime, zone: ZoneInfo) -> datetime | None:

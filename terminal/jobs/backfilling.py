@@ -6,13 +6,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from api.jobs import deeds
+from api.jobs.named import schedule_of
 from jobs import dst
 from jobs.backfill import DEFAULT_PER_MINUTE, MOST_PER_MINUTE, PastFire, Preview, preview
 from jobs.finding import find
-from jobs.models import Kind, Schedule
-from jobs.refusals import InvalidSchedule
 from terminal.frame import Asked, Told, Verb
-from terminal.moments import clock, moment_of
+from terminal.moments import clock, moment_of, zone_of
 
 _SHOWN_FIRST, _SHOWN_LAST = 3, 2
 
@@ -45,7 +44,7 @@ alone: replay is for that."""
 
     def act(self, asked: Asked) -> Told:
         job = find(asked["key"])
-        zone = _zone_of(Schedule.objects.filter(job_id=job.pk).first())
+        zone = zone_of(schedule_of(job))
         wanted = {
             "start": moment_of("from", asked["start"], zone, is_end=False),
             "end": moment_of("to", asked["end"], zone, is_end=True),
@@ -61,14 +60,6 @@ alone: replay is for that."""
 
 def _question(count: int) -> str:
     return f"Run {'this 1 fire' if count == 1 else f'these {count} fires'}?"
-
-
-def _zone_of(schedule: Schedule | None) -> ZoneInfo:
-    """Where times without an offset are read: as the schedule is. Only a cron has a zone."""
-    try:
-        return dst.zone_named(schedule.timezone if schedule is not None and schedule.kind == Kind.CRON else "UTC")
-    except InvalidSchedule:
-        return dst.zone_named("UTC")  # a schedule that cannot be read is refused with its own sentence
 
 
 def told(seen: Preview) -> list[str]:

@@ -16,6 +16,7 @@ from executions import words
 from executions.clock import database_now
 from executions.finding import Sought, newest_first
 from jobs.models import Job, JobState
+from terminal import preview
 from terminal.executions.tables import executions_table
 from terminal.frame import Asked, Told, Verb, refuse
 from terminal.paper import facts, strong, table, toned
@@ -108,6 +109,20 @@ class Show(Verb):
 
     def act(self, asked: Asked) -> Told:
         return shown_job(job_named(asked["key"]))
+
+
+class Next(Verb):
+    name = "next"
+    does = "show the next fires of a job, and what clock changes do to them"
+    explains = "As if it were not paused. Exit code 1: there is none."
+    examples = ("jobs next billing.daily", "jobs next billing.daily --after 2027-03-27 --count 3")
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        key_argument(parser)
+        preview.range_arguments(parser)
+
+    def act(self, asked: Asked) -> Told:
+        return preview.of_job(job_named(asked["key"]), asked, database_now())
 
 
 def shown_job(job: Job, *, said: str = "") -> Told:

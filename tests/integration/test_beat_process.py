@@ -204,7 +204,7 @@ def test_a_beat_sleeps_until_the_next_fire_and_no_longer_than_a_poll(beat: BeatP
 
 def test_a_beat_that_ends_signs_off(beat: BeatProcess) -> None:
     beat._try_step()
-    beat._stop.set()
+    beat.stopping.set()
     beat.run()
     assert not Beat.objects.exists()
 

@@ -1,4 +1,4 @@
-"""`queues`, `workers`, `beats` and `stats`: the figures of REST as a table or JSON, and a sentence where there are none."""
+"""`queues`, `workers`, `beats`, `stats`: the figures of REST as a table or JSON, and a sentence if there is none."""
 
 import json
 from datetime import datetime, timedelta

@@ -98,7 +98,7 @@ def test_the_documented_defaults_of_our_settings_are_those_of_the_code(embedded:
     in_code = {name: value for name, value in embedded.items() if name.startswith("ONBEAT_")}
     assert len(in_code) >= 11
     page = documented_defaults()
-    said = {name: "" if page[name] == "none" else page[name] for name in in_code}
+    said = {name: {"none": "", "no": ""}.get(page[name], page[name]) for name in in_code}
     on_the_page = {
         name: [word for word in said[name].split(",") if word] if isinstance(value, list) else type(value)(said[name])
         for name, value in in_code.items()

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from beat import starting
 from beat.process import BeatProcess
 from executions import events, surroundings
 from executions.checks import TAG
@@ -24,5 +25,6 @@ class Command(BaseCommand):
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         events.emit("beat started", beat=beat.name, **surroundings.in_words())
+        starting.begin(beat.stopping)
         beat.run()
         events.emit("beat stopped", beat=beat.name)

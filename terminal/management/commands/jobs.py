@@ -1,7 +1,7 @@
 """`jobs`: what runs, and when."""
 
 from terminal.frame import PeoplesCommand
-from terminal.jobs import applying, backfilling, defining, history, listing, states
+from terminal.jobs import applying, backfilling, defining, history, listing, running, states
 
 
 class Command(PeoplesCommand):
@@ -15,6 +15,8 @@ class Command(PeoplesCommand):
         states.Resume,
         states.Archive,
         history.History,
+        listing.Next,
+        running.Run,
         backfilling.Backfill,
         applying.Export,
         applying.Apply,
