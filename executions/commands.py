@@ -3,11 +3,12 @@
 import getpass
 import os
 import sys
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser, DjangoHelpFormatter
 from django.db import InterfaceError, OperationalError
 
 from executions.health import missing_migrations
@@ -16,7 +17,29 @@ from executions.storable import in_a_line
 REFUSED = 2  # the exit code of what cannot be done as it was asked
 
 
-class PlatformCommand(BaseCommand):
+class _Help(RawDescriptionHelpFormatter, DjangoHelpFormatter):
+    """Ours first, as they stand there; then those that every command of Django has."""
+
+
+class ExampledCommand(BaseCommand):
+    """A command whose --help ends with examples."""
+
+    examples: ClassVar[Sequence[str]] = ()  # as they are typed after ./onbeat
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        if self.examples:
+            kwargs.setdefault("epilog", shown_examples(self.examples))
+        kwargs.setdefault("formatter_class", _Help)
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        parser.prog = f"./onbeat {subcommand}"
+        return parser
+
+
+def shown_examples(examples: Sequence[str]) -> str:
+    return "\n".join(["examples:", *(f"  ./onbeat {each}" for each in examples)])
+
+
+class PlatformCommand(ExampledCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             return self._execute(*args, **options)

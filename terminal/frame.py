@@ -21,7 +21,7 @@ from django.core.management.base import CommandError
 from rich.console import RenderableType
 
 from api.problems import Place, Problem, problem_of
-from executions.commands import PlatformCommand, user
+from executions.commands import PlatformCommand, shown_examples, user
 from jobs.refusals import InvalidRun
 from terminal.paper import Paper
 
@@ -105,7 +105,7 @@ class Verb:
         does = self.does[0].upper() + self.does[1:] + "."
         return {
             "description": f"{textwrap.fill(does, _WIDTH)}\n\n{textwrap.fill(self.explains, _WIDTH)}".rstrip(),
-            "epilog": "\n".join(["examples:", *(f"  ./onbeat {each}" for each in self.examples)]),
+            "epilog": shown_examples(self.examples),
             "formatter_class": RawDescriptionHelpFormatter,
         }
 
@@ -134,7 +134,7 @@ class PeoplesCommand(PlatformCommand):
         options = {} if verbs[0].name else verbs[0].parser_options()
         said = options.pop("description", self.help)
         parser = super().create_parser(prog_name, subcommand, **options, **kwargs)
-        parser.prog, parser.description = f"./onbeat {subcommand}", said
+        parser.description = said
         return parser
 
     def add_arguments(self, parser: ArgumentParser) -> None:

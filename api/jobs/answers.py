@@ -36,6 +36,7 @@ def _answer(job: Job, last: Execution | None, said: list[str]) -> dict[str, Any]
         "id": job.pk,
         **written(job, schedule),
         "state": job.state,
+        "managed_by": job.managed_by or None,
         "version": job.version,
         "schedule_in_words": "only when asked" if schedule is None else schedule.in_words,
         "next_fire_at": schedule.next_fire_at if schedule is not None and schedule.is_active else None,
@@ -90,6 +91,9 @@ class BriefExecution(serializers.Serializer[Any]):
 class JobAnswer(JobBody):
     id = serializers.IntegerField()
     state = serializers.ChoiceField(choices=[state.value for state in JobState])
+    managed_by = serializers.CharField(
+        allow_null=True, help_text="The file or code that says what it is; whoever changes it elsewhere is overruled."
+    )
     version = serializers.IntegerField()
     schedule_in_words = serializers.CharField()
     next_fire_at = serializers.DateTimeField(allow_null=True)

@@ -77,7 +77,7 @@ class DefinitionBody(Body):
 
     ignored = frozenset(
         {"id", "state", "version", "schedule_in_words", "next_fire_at", "pause", "last_execution", "warnings"}
-        | {"created_at", "changed_at"}
+        | {"created_at", "changed_at", "managed_by"}
     )
 
     target = TargetBody()

@@ -158,6 +158,7 @@ def _job(job: dict[str, Any], now: datetime) -> list[RenderableType]:
         ("overlap", job["overlap"]),
         ("at once", job["max_concurrency"]),
         ("owner", job["owner"]),
+        ("managed by", job["managed_by"]),
         ("tags", job["tags"]),
         ("version", f"{job['version']}, changed {words.clock(job['changed_at'])}"),
     ]

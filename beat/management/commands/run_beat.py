@@ -4,15 +4,15 @@ import signal
 from types import FrameType
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from beat import starting
 from beat.process import BeatProcess
 from executions import events, surroundings
 from executions.checks import TAG
+from executions.commands import ExampledCommand
 
 
-class Command(BaseCommand):
+class Command(ExampledCommand):
+    examples = ("run_beat",)
     help = "Run a beat. Start as many as you like: each fire happens once. SIGTERM ends it after the batch in hand."
     requires_system_checks = [TAG]
 

@@ -17,6 +17,7 @@ _WIDTH = max(len(duty.name) for duty in DUTIES)
 
 
 class Command(PlatformCommand):
+    examples = ("upkeep --list", "upkeep rescue retention", "upkeep --json")
     help = "Do the duties that beats do beside firing once, now: all of them, or those that are named."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -8,15 +8,16 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractUser
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
 from django.db import connection
 
 from executions import surroundings
 from executions.clock import database_now
+from executions.commands import ExampledCommand
 from jobs import demo
 
 
-class Command(BaseCommand):
+class Command(ExampledCommand):
+    examples = ("prepare", "prepare --demo embedded")
     help = (
         "Migrate the database, make an admin user if there is no user yet (its password from ONBEAT_ADMIN_PASSWORD, "
         "else a new one, printed once) and, if wanted, three small demo jobs if there is no job yet."

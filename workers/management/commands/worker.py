@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
 
 from executions import queues
 from executions.checks import TAG
+from executions.commands import ExampledCommand
 from executions.models import DEFAULT_QUEUE
 from jobs.http_target import HTTP_QUEUE
 from workers import pools
@@ -22,7 +22,8 @@ _QUEUES = {"tasks": [DEFAULT_QUEUE], "callbacks": [HTTP_QUEUE]}
 _CALLBACKS_AT_ONCE = 16
 
 
-class Command(BaseCommand):
+class Command(ExampledCommand):
+    examples = ("worker", "worker --only tasks", "worker --concurrency 8 --queues onbeat.batch-etl")
     help = (
         "Start one Celery worker for the queues of tasks and of HTTP callbacks, with two processes. With "
         "`--only tasks` or `--only callbacks` it is for these alone, so that slow hosts hold up no tasks; callbacks "
