@@ -13,6 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
+from django.db.models import QuerySet
 
 from access.forgetting import BATCH_SIZE, forget
 from access.models import ENTRY_CHARACTERS, AuditEntry
@@ -93,5 +94,8 @@ def what_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[d
 
 def forget_older(now: datetime, *, limit: int = BATCH_SIZE) -> int:
     """Remove entries that are past their days, so many at a time; returns how many."""
-    days_ago = now - timedelta(days=settings.ONBEAT_ACCESS_AUDIT_DAYS)
-    return forget(AuditEntry.objects.filter(at__lt=days_ago).order_by("at", "pk"), limit=limit)
+    return forget(past_their_days(now).order_by("at", "pk"), limit=limit)
+
+
+def past_their_days(now: datetime) -> QuerySet[AuditEntry]:
+    return AuditEntry.objects.filter(at__lt=now - timedelta(days=settings.ONBEAT_ACCESS_AUDIT_DAYS))

@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
+
 from access.forgetting import BATCH_SIZE, forget
 from access.models import IdempotentAnswer
 
@@ -10,5 +12,8 @@ IDEMPOTENT_HOURS = 24
 
 def forget_answers(now: datetime, *, limit: int = BATCH_SIZE) -> int:
     """Remove answers that are past their time, so many at a time; returns how many."""
-    hours_ago = now - timedelta(hours=IDEMPOTENT_HOURS)
-    return forget(IdempotentAnswer.objects.filter(created_at__lt=hours_ago).order_by("created_at"), limit=limit)
+    return forget(past_their_hours(now).order_by("created_at"), limit=limit)
+
+
+def past_their_hours(now: datetime) -> QuerySet[IdempotentAnswer]:
+    return IdempotentAnswer.objects.filter(created_at__lt=now - timedelta(hours=IDEMPOTENT_HOURS))

@@ -124,6 +124,25 @@ def ended_before(moment: datetime) -> list[Month]:
     return [month for month in existing() if month.following.start <= moment]
 
 
+def rows_estimated() -> dict[Month, int | None]:
+    """How many executions each month has, as the database thinks; None: it has not counted yet."""
+    if not are_used():
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname, reltuples::bigint FROM pg_class JOIN pg_inherits ON inhrelid = oid "
+            "WHERE inhparent = %s::regclass",
+            [PARENTS[0]],
+        )
+        found = [(_MONTH.search(name), rows) for name, rows in cursor.fetchall()]
+    return {Month(int(match[1]), int(match[2])): None if rows < 0 else rows for match, rows in found if match}
+
+
+def what_stays_in(month: Month, kinds: Mapping[str, Q]) -> str:
+    """The first of these kinds of which it has an execution, as far as a look in passing tells; nothing: none."""
+    return _first_of(kinds, month, connection)
+
+
 def drop(month: Month, *, unless: Mapping[str, Q]) -> str:
     """Drop a month, unless it has executions of one of these kinds; returns why not, if not.
 

@@ -79,6 +79,63 @@ def prune(now: datetime, *, batch_size: int = BATCH_SIZE, most_batches: int = MO
     )
 
 
+@dataclass(frozen=True)
+class KeptMonth:
+    """A partition, and what is to become of it."""
+
+    month: Month
+    rows: int | None  # about so many; None: the database has not counted yet
+    goes_from: datetime  # its days are over then
+    stays_for: str  # what has to stay in it though its days are over; nothing: it is dropped whole
+
+
+def months(now: datetime) -> list[KeptMonth]:
+    """The partitions, the oldest first. None on SQLite."""
+    estimated, stays = partitions.rows_estimated(), _what_stays(now)
+    kept_for = timedelta(days=settings.ONBEAT_EXECUTIONS_RETENTION_DAYS)
+
+    def of(month: Month) -> KeptMonth:
+        goes_from = month.following.start + kept_for
+        stays_for = partitions.what_stays_in(month, stays) if goes_from <= now else ""
+        return KeptMonth(month, estimated.get(month), goes_from, stays_for)
+
+    return [of(month) for month in partitions.existing()]
+
+
+@dataclass(frozen=True)
+class PastTheirDays:
+    """What the next calls of `prune` remove, each counted no further than so many."""
+
+    executions: int
+    dead_letters: int
+    dead_messages: int
+    hourly: int
+
+
+def past_their_days(now: datetime, *, most: int) -> PastTheirDays:
+    ended_before = _days_ago(now, settings.ONBEAT_EXECUTIONS_RETENTION_DAYS)
+    spans = [(month.start, month.following.start) for month in partitions.ended_before(ended_before)]
+    if not partitions.are_used():
+        spans = [(_EPOCH, ended_before)]
+    is_waiting = Q(state=State.DEAD, handled_at=None)
+    going = Execution.objects.none()
+    if spans:
+        going = Execution.objects.firing_between(spans[0][0], spans[-1][1])
+        going = going.exclude(reduce(or_, _what_stays(now).values()))
+    counted_before = {"hour__lt": _days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS)}
+
+    def count(rows: QuerySet[Any]) -> int:
+        return rows.order_by().values("pk")[:most].count()
+
+    return PastTheirDays(
+        executions=count(going.exclude(is_waiting)),
+        dead_letters=count(going.filter(is_waiting)),
+        dead_messages=count(_old_messages(now)),
+        hourly=count(HourlyCount.objects.filter(**counted_before))
+        + count(HourlyTotal.objects.filter(**counted_before)),
+    )
+
+
 def _what_stays(now: datetime) -> dict[str, Q]:
     """The kinds of executions that have to stay, however old they are. What is of none of these may go."""
     lately = _days_ago(now, settings.ONBEAT_EXECUTIONS_RETENTION_DAYS)

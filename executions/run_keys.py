@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 
 from executions.models import Execution, RunKey
 
@@ -61,14 +62,22 @@ def found(job_id: int, key: str) -> uuid.UUID | None:
 def forget_ended(now: datetime, *, limit: int = 1000) -> int:
     """Remove keys whose run is over. Looks at those that could be, a batch at a time, and later again at the rest."""
     with transaction.atomic():
-        rows = list(
-            RunKey.objects.filter(look_at__lte=now).order_by("look_at").select_for_update(skip_locked=True)[:limit]
-        )
+        rows = list(to_look_at(now).order_by("look_at").select_for_update(skip_locked=True)[:limit])
         still_open = _open_among([row.execution_id for row in rows])
         ended = [row.pk for row in rows if row.execution_id not in still_open]
         RunKey.objects.filter(pk__in=ended).delete()
         RunKey.objects.filter(pk__in=[row.pk for row in rows]).update(look_at=now + _LOOK_AGAIN_AFTER)
     return len(ended)
+
+
+def to_look_at(now: datetime) -> QuerySet[RunKey]:
+    """Those whose run may be over by now."""
+    return RunKey.objects.filter(look_at__lte=now)
+
+
+def ended(now: datetime) -> QuerySet[RunKey]:
+    """Those of them whose run is over."""
+    return to_look_at(now).exclude(Exists(Execution.objects.open().filter(pk=OuterRef("execution_id"))))
 
 
 def _open_among(ids: Collection[uuid.UUID]) -> set[uuid.UUID]:

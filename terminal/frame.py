@@ -27,6 +27,7 @@ from terminal.paper import Paper
 
 THROUGH = "command"
 _WIDTH = 100  # of the text in --help
+_OF_THE_COMMAND = ("-h", "--help", "--version")  # and not of the verb that is meant
 
 
 class Exit(IntEnum):
@@ -124,6 +125,7 @@ class PeoplesCommand(PlatformCommand):
     """A command of several verbs, or of the one that has no name."""
 
     verbs: ClassVar[Sequence[type[Verb]]]
+    default: ClassVar[str] = ""  # the verb that is meant where none is named; nothing: the help is shown
 
     @classmethod
     def made(cls) -> list[Verb]:
@@ -148,8 +150,8 @@ class PeoplesCommand(PlatformCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         names = [verb.name for verb in self.made() if verb.name]
-        if names and len(argv) == 2:
-            argv = [*argv, "--help"]
+        if names and (len(argv) == 2 or (self.default and argv[2].startswith("-") and argv[2] not in _OF_THE_COMMAND)):
+            argv = [*argv[:2], self.default or "--help", *argv[2:]]
         elif names and not argv[2].startswith("-") and argv[2] not in names:
             near = get_close_matches(argv[2], names, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
