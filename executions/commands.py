@@ -1,10 +1,10 @@
-"""What all our commands share: they say in one sentence what keeps them from working, and print alike."""
+"""What all our commands share: they say in one sentence what keeps them from working."""
 
 import getpass
 import os
 import sys
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -70,10 +70,3 @@ def user() -> str:
 
 def clock(moment: datetime | None) -> str:
     return "never" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of it."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, *rows):
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -61,6 +61,11 @@ def test_who_and_through_what_is_kept() -> None:
     assert (ApiKey.objects.get().created_by, entry.who, entry.through) == ("anna", "anna", "command")
 
 
+def test_who_it_is_for_somebody_else_says_so() -> None:
+    create("--by", "the deploy")
+    assert ApiKey.objects.get().created_by == "the deploy"
+
+
 def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> str:
         raise KeyError("getpwuid(): uid not found: 1234")

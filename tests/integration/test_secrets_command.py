@@ -115,6 +115,21 @@ def test_the_audit_trail_tells_who_did_what_and_no_value() -> None:
     assert key[6:] not in str(list(entries.values()))
 
 
+def test_every_verb_has_json(settings: Any) -> None:
+    run("keep", "billing", "--use", "signing")
+    settings.ONBEAT_CALLBACKS_SECRET_KEYS = ["n" * 32]
+    assert [json.loads(line) for line in run("reseal", "--json")] == [{"sealed": 1}]
+    assert [json.loads(line) for line in run("remove", "billing", "--json")] == [{"removed": "billing"}]
+
+
+def test_sealing_anew_is_told_in_the_audit_trail(settings: Any) -> None:
+    run("keep", "billing", "--use", "signing")
+    settings.ONBEAT_CALLBACKS_SECRET_KEYS = ["n" * 32]
+    run("reseal", "--by", "ops")
+    entry = AuditEntry.objects.get(action="secret.reseal")
+    assert (entry.who, entry.through, entry.subject, entry.after) == ("ops", "command", "secrets", {"sealed": 1})
+
+
 def test_what_a_job_names_is_not_removed() -> None:
     run("keep", "billing", "--use", "signing")
     definitions.create(key="invoices", http=SIGNED)

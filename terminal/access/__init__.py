@@ -1,0 +1,1 @@
+"""Commands for keys and secrets: who may come in, and what callbacks are signed with."""
