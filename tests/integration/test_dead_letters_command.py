@@ -197,6 +197,22 @@ def test_on_a_terminal_it_asks(
     assert capsys.readouterr().err == "Replay them? [y/N] "
 
 
+def test_what_gives_up_after_it_was_counted_is_left_alone(
+    dead: list[Execution], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Terminal):
+        def readline(self, _size: int = -1) -> str:
+            now = database_now()
+            row = planned(Job.objects.get(key="mail"), now)
+            lifecycle.fail(claimed(row, now=now), error="OSError: away", now=now)
+            return "y\n"
+
+    for verb in (["replay"], ["discard", "--note", "x"]):
+        monkeypatch.setattr(sys, "stdin", Slow())
+        letters(*verb, "--job", "mail")
+        assert Execution.objects.filter(state="DEAD", handled_at=None, job__key="mail").count() == 1
+
+
 # ── Discard ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -444,6 +444,19 @@ def test_on_a_terminal_it_asks(
     assert capsys.readouterr().err == "Cancel them? [y/N] "
 
 
+def test_what_is_stored_after_it_was_counted_is_left_alone(
+    waiting: list[Execution], job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Terminal):
+        def readline(self, _size: int = -1) -> str:
+            asked_for(job, 1, now=database_now())
+            return "y\n"
+
+    monkeypatch.setattr(sys, "stdin", Slow())
+    assert executions("cancel", "--job", "billing.daily")[-1] == "5 executions cancelled."
+    assert len(rows.of(job, state=State.SCHEDULED)) == 1
+
+
 def test_where_nobody_can_be_asked_it_needs_a_yes(waiting: list[Execution], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", StringIO("y\n"))
     assert "add --yes" in refusal("cancel", "--job", "billing.daily")

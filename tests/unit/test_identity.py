@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from executions.identity import earliest_id, fire_time_of, milliseconds, new_execution_id
+from executions.identity import earliest_id, fire_time_of, ids_beginning, milliseconds, new_execution_id
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -33,6 +33,15 @@ def test_what_is_finer_than_a_millisecond_is_cut_off(noon: datetime) -> None:
 def test_ids_sort_by_fire_time(form, noon: datetime) -> None:
     ids = [new_execution_id(noon + n * MILLISECOND) for n in range(-500, 500)]
     assert sorted(ids, key=form) == ids
+
+
+def test_all_that_begin_with_some_digits_lie_between_two_ids(noon: datetime) -> None:
+    one = new_execution_id(noon)
+    for count in range(33):
+        first, last = ids_beginning(one.hex[:count])
+        assert first <= one <= last
+        assert first.hex[:count] == last.hex[:count] == one.hex[:count]
+        assert count == 32 or first < last
 
 
 def test_an_id_is_a_uuid_of_version_7(noon: datetime) -> None:
