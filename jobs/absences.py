@@ -6,14 +6,14 @@ active and not over, its schedule named it and has gone past it, and rows of tha
 
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 from django.conf import settings
 
 from executions.models import Execution
 from executions.states import State, Trigger
 from executions.words import duration
-from jobs.eras import MOST_VERSIONS, Era, Turn
+from jobs.eras import MOST_VERSIONS, Era, Turn, says_the_same
 from jobs.explained_rows import clock
 from jobs.misfires import Misfire
 from jobs.models import OPEN_STATES, Job, JobState, Kind, Schedule
@@ -156,7 +156,7 @@ class Standing:
         """The last fire that an earlier schedule had, if it had as many as it might."""
         assert era.schedule is not None
         if era.version not in self._last_planned:
-            since = next(each.since for each in self.eras if _says_the_same(each.schedule, era.schedule))
+            since = next(each.since for each in self.eras if says_the_same(each.schedule, era.schedule))
             rows = Execution.objects.filter(job_id=self.job.pk, trigger=Trigger.SCHEDULE).exclude(state=State.SKIPPED)
             rows = rows.filter(fire_time__gt=since) if since is not None else rows
             rows = rows.filter(fire_time__lte=era.until) if era.until is not None else rows
@@ -190,9 +190,17 @@ class Standing:
             if is_out and moment is not None:
                 return Explained(at, Verdict.NOT_DUE, f"It {was} not due: its schedule {word} at {clock(moment)}.")
         says = f"It {was} not due: {its} {_quoted(era.schedule)}."
-        if era.ended_by is not None and at is not None and self._names_today(at):
-            says += f" It was changed at {clock(era.ended_by.changed_at)}{_by(era.ended_by)}."
+        changed = self._change_of_schedule(era)
+        if changed is not None and at is not None and self._names_today(at):
+            says += f" It was changed at {clock(changed.changed_at)}{_by(changed)}."
         return Explained(at, Verdict.NOT_DUE, says)
+
+    def _change_of_schedule(self, era: Era) -> Turn | None:
+        """What gave the job another schedule; not an edit or a pause before that."""
+        later = self.eras[self.eras.index(era) :]
+        return next(
+            (one.ended_by for one, other in pairwise(later) if not says_the_same(other.schedule, one.schedule)), None
+        )
 
     def _names_today(self, moment: datetime) -> bool:
         schedule = self.schedule
@@ -216,11 +224,6 @@ class Standing:
             return f"It {will}: the job was completed at {clock(turn.changed_at)}, when it had no fire left."
         note = f": {turn.note}" if turn.note else ""
         return f"It {will}: the job was archived at {clock(turn.changed_at)}{_by(turn)}{note}."
-
-
-def _says_the_same(one: Schedule | None, other: Schedule | None) -> bool:
-    names = ("kind", "expression", "timezone", "anchor_at", "start_at", "end_at", "max_fires")
-    return one is not None and all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def _unreadable(job: Job, schedule: Schedule) -> str:

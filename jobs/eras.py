@@ -106,3 +106,9 @@ def _schedule_of(job: Job, kept: dict[str, Any] | None) -> Schedule | None:
 
 
 _COLUMNS = {field.name for field in Schedule._meta.concrete_fields} - {"job"}
+
+
+def says_the_same(one: Schedule | None, other: Schedule | None) -> bool:
+    """Whether two schedules have the same fires."""
+    names = ("kind", "expression", "timezone", "anchor_at", "start_at", "end_at", "max_fires")
+    return one is not None and all(getattr(one, name) == getattr(other, name) for name in names)

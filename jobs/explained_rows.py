@@ -55,6 +55,8 @@ def _says(row: Execution, verdict: Verdict, *, now: datetime) -> str:
     if verdict is Verdict.SKIPPED:
         return f"It did not run: {row.reason or 'no reason was given'}."
     text = why.in_words(row, now=now)
+    if verdict is Verdict.FAILED and row.error:
+        return f"It failed: {_sentence(stored_in_a_line(row.error))} {text}"
     if verdict not in _BEGINS:
         return text
     text = text.removeprefix("Not yet: ")
@@ -86,6 +88,8 @@ def _moments(row: Execution, fire_time: datetime) -> Iterator[tuple[str, str]]:
         yield "planned", _beside(row.created_at, fire_time)
     if row.available_at != fire_time:
         yield "available", _beside(row.available_at, fire_time)
+    if row.state == State.SCHEDULED and row.attempt > 1:
+        return  # the row still has the moments of the attempt before, whose record tells of it
     last = f" (attempt {row.attempt})" if row.attempt > 1 else ""
     if row.queued_at is not None:
         yield f"queued{last}", _beside(row.queued_at, fire_time)

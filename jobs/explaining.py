@@ -17,12 +17,13 @@ from executions.identity import fire_time_of
 from executions.models import Attempt, Execution, HourlyCount
 from executions.states import FIRE_TRIGGERS, State
 from executions.words import away, count, duration
-from jobs import explained_rows
+from jobs import dst, explained_rows
 from jobs.absences import Standing
-from jobs.eras import Era, eras_of
+from jobs.eras import Era, eras_of, says_the_same
 from jobs.explained_rows import clock
 from jobs.models import OPEN_STATES, Job, JobState, Kind, Schedule
 from jobs.recurrence import Recurrence
+from jobs.refusals import InvalidRun
 from jobs.upcoming import between, is_fire, latest
 from jobs.verdicts import Around, Explained, Explanation, Verdict
 
@@ -39,6 +40,11 @@ def explain(
     job: Job, *, start: datetime | None = None, end: datetime | None = None, now: datetime, around: Around
 ) -> Explanation:
     """The latest fire; or the one nearest to a moment, which is start and end; or all from start to end."""
+    for moment in filter(None, (start, end)):
+        if not 1970 <= moment.year < dst.LAST_YEAR:
+            raise InvalidRun(
+                "at", f"The moment {moment.isoformat()} must lie between the years 1970 and {dst.LAST_YEAR}."
+            )
     # In one statement, and before the rows: a fire that is planned meanwhile is found, and not missed.
     job = Job.objects.select_related("schedule").get(pk=job.pk)
     schedule: Schedule | None = getattr(job, "schedule", None)
@@ -231,7 +237,7 @@ def _explained(
         )
         if told.verdict is Verdict.SKIPPED:
             told = replace(told, remedy=standing.backfill(case.fire))
-    if case.era.is_now or case.era.schedule is None or case.era.state is None:
+    if case.era.schedule is None or case.era.state is None or says_the_same(case.era.schedule, standing.schedule):
         return told
     then = f"{case.era.schedule.in_words} (version {case.era.version})"
     return replace(told, facts=(*told.facts, ("schedule then", then)))

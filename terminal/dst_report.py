@@ -69,14 +69,15 @@ def _open_job(name: str) -> Job:
 
 
 def _shown(found: Report, job: Job | None) -> list[RenderableType]:
-    parts: list[RenderableType] = []
-    for one in found.changes:
-        parts += [*_change(one, found.start), ""]
+    sections = [_change(one, found.start) for one in found.changes]
     if not found.changes:
-        parts.append(f"No clocks that a schedule goes by change until {found.end:%Y-%m-%d}.")
+        sections.append([f"No clocks that a schedule goes by change until {found.end:%Y-%m-%d}."])
     elif job is not None and not any(one.touched for one in found.changes):
-        parts.append(f"Until {found.end:%Y-%m-%d} no night of {job.key} is unlike the others.")
-    return [*parts, *_untouched(found.untouched)]
+        sections.append([f"Until {found.end:%Y-%m-%d} no night of {job.key} is unlike the others."])
+    if untouched := _untouched(found.untouched):
+        sections.append(untouched)
+    first, *others = sections
+    return [*first, *(part for section in others for part in ("", *section))]
 
 
 def _change(one: ZoneChange, now: datetime) -> list[RenderableType]:

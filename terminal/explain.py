@@ -26,6 +26,7 @@ from terminal.paper import coloured, facts, strong, table
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}")
 _ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 _TOLD_AT_LENGTH = 3
+_TO = " --to "
 # Of these the beats' own state is no trouble of a fire.
 _HOLDING = ("beat", "broker", "clocks")
 TONES = {
@@ -121,12 +122,18 @@ def _in_lines(fires: Sequence[Explained], zone: ZoneInfo) -> list[RenderableType
         (_span(some, zone), len(some), coloured(some[0].verdict.value, TONES[some[0].verdict]), some[0].says)
         for some in alike
     ]
-    remedies = list(dict.fromkeys(one.remedy for one in fires if one.remedy))
+    remedies = list(dict.fromkeys(filter(None, map(_remedy, alike))))
     shown: list[RenderableType] = [table(heads, rows, right=("FIRES",), whole=heads[:3])]
     shown += [f"Remedy: {remedy}" for remedy in remedies[:_TOLD_AT_LENGTH]]
     if (left := len(remedies) - _TOLD_AT_LENGTH) > 0:
         shown.append(f"… {words.count(left, 'more remedy', 'more remedies')}; --json tells all.")
     return shown
+
+
+def _remedy(fires: Sequence[Explained]) -> str:
+    """Of fires in a row: a backfill takes a range."""
+    first, last = fires[0].remedy, fires[-1].remedy
+    return f"{first.partition(_TO)[0]}{_TO}{last.partition(_TO)[2]}" if _TO in first and _TO in last else first
 
 
 def _span(fires: Sequence[Explained], zone: ZoneInfo) -> str:

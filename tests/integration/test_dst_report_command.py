@@ -189,7 +189,7 @@ def test_one_zone_or_one_job_can_be_asked_for() -> None:
 
 def test_without_a_change_it_says_so() -> None:
     a_job(now=database_now(), schedule=Cron("@daily"))
-    first, last = dst_report()
+    first, _, last = dst_report()
     assert first.startswith("No clocks that a schedule goes by change until ")
     assert last == "Never touched: 1 cron in UTC or where the clocks stay as they are."
 

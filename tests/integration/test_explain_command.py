@@ -112,6 +112,18 @@ def test_the_fires_of_a_day_stand_in_lines_and_those_alike_together() -> None:
     assert lines[-1] == "The job is ARCHIVED: it fires no more."
 
 
+def test_one_backfill_is_the_remedy_of_several_fires_in_a_row() -> None:
+    job = a_job(now=WINTER, key="pulse", schedule=Every(600, WINTER))
+    for number in range(1, 5):
+        lifecycle.skip([planned(job, WINTER + number * 10 * MINUTE).pk], reason="expired", now=WINTER)
+    Schedule.objects.update(next_fire_at=WINTER + 3650 * DAY)
+    lines = explain("pulse", "--at", "2026-02-01")
+    remedies = [line for line in lines if line.startswith("Remedy: ")]
+    assert remedies == ["Remedy: ./onbeat jobs backfill pulse --from 2026-02-01T12:10:00Z --to 2026-02-01T12:40:00Z"]
+    call_command(*remedies[0].removeprefix("Remedy: ./onbeat ").split(), "--yes", stdout=StringIO())
+    assert {row.trigger for row in rows.of(job)} == {"BACKFILL"}
+
+
 def test_who_paused_it_and_how_to_resume_it_is_told(job: Job) -> None:
     definitions.pause(job, reason="month end", by="anna", now=WINTER)
     lines = explain("billing.daily")
@@ -166,6 +178,9 @@ def test_every_verdict_has_its_colour() -> None:
         (["999999"], "There is no job with the id 999999"),
         (["billing.daily", "--at", "soon"], "--at 'soon' is no moment; write a date such as 2026-11-01"),
         (["billing.daily", "--at", "2026-02-30"], "--at '2026-02-30' is no moment"),
+        (["billing.daily", "--at", "0001-01-02"], "must lie between the years 1970 and 9900."),
+        (["billing.daily", "--at", "9999-12-30"], "must lie between the years 1970 and 9900."),
+        (["billing.daily", "--at", "0001-01-01T00:00+05:00"], "must lie between the years 1970 and 9900."),
     ],
 )
 def test_a_refusal_is_one_sentence(job: Job, arguments: list[str], says: str) -> None:

@@ -82,7 +82,7 @@ def test_it_failed_and_can_be_replayed(noon: datetime, eight: datetime) -> None:
     lifecycle.fail(claimed(row, now=noon), error="ValueError: no", now=noon)
     one = answer(job, now=noon + MINUTE)
     assert (one.verdict, one.remedy) == (Verdict.FAILED, f"./onbeat executions replay {row.pk}")
-    assert one.says.startswith("It failed: it was given up after attempt 1")
+    assert one.says == "It failed: ValueError: no. It was given up after attempt 1. It waits for a person."
     assert dict(one.facts)["attempt 1"].endswith("on worker@here: ValueError: no")
     (again,) = replay.replay([row.pk], now=noon + MINUTE, note="")
     one = answer(job, now=noon + 2 * MINUTE)
@@ -107,6 +107,8 @@ def test_it_waits_for_its_retry(job: Job, noon: datetime) -> None:
         Verdict.WAITS,
         "It waits: attempt 2 comes at 2026-06-15 12:00:30 UTC: waits for its retry.",
     )
+    assert [name for name, _ in one.facts] == ["planned", "available", "attempt 1"]
+    assert answer(job, now=noon + seconds(1), around=Around()) == one  # until then it needs neither worker nor beat
 
 
 def test_it_waits_in_a_queue_that_no_worker_takes_from(noon: datetime, eight: datetime) -> None:
@@ -166,6 +168,13 @@ def test_the_remedy_of_a_skipped_fire_runs_it(job: Job, noon: datetime) -> None:
     backfill(job, start=at, end=at, by="ops", now=noon + MINUTE)
     one = answer(job, at, now=noon + MINUTE)
     assert (one.verdict, dict(one.facts)["trigger"]) == (Verdict.WAITS, "backfill")
+
+
+def test_a_skipped_fire_that_todays_schedule_does_not_name_has_no_remedy(job: Job, noon: datetime) -> None:
+    plan(noon + 2 * MINUTE)
+    definitions.change(job, version=1, schedule=Cron("30 * * * *"), now=noon + 3 * MINUTE)
+    one = answer(job, noon - 2 * HOUR, now=noon + 4 * MINUTE)
+    assert (one.verdict, one.remedy) == (Verdict.SKIPPED, "")
 
 
 def test_it_was_cancelled(job: Job, noon: datetime) -> None:
@@ -306,7 +315,8 @@ def test_the_schedule_of_then_was_another(noon: datetime, eight: datetime) -> No
     for number in range(4):
         succeeded(job, eight + (number + 0.5) * HOUR)
     stands_at(job, noon + 30 * MINUTE)
-    definitions.change(job, version=1, schedule=HOURLY, by="anna", now=noon - MINUTE)
+    definitions.change(job, version=1, priority=8, by="ben", now=noon - 2 * MINUTE)
+    definitions.change(job, version=2, schedule=HOURLY, by="anna", now=noon - MINUTE)
     now = noon + MINUTE
     one = answer(job, noon - HOUR, now=now)
     assert (one.verdict, one.remedy) == (Verdict.NOT_DUE, "")
