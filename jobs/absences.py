@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from django.conf import settings
 
 from executions.models import Execution
-from executions.states import State, Trigger
+from executions.states import Trigger
 from executions.words import duration
 from jobs.eras import MOST_VERSIONS, Era, Turn, says_the_same
 from jobs.explained_rows import clock
@@ -142,27 +142,30 @@ class Standing:
         schedule = era.schedule
         if schedule is None or schedule.max_fires is None:
             return False
-        if not era.is_now:
+        if era.is_now and (schedule.next_fire_at is None or schedule.fires_left is None):
+            return True
+        if fire <= self.now:
             last = self._last_of(era)
             return last is not None and fire > last
-        if schedule.next_fire_at is None or schedule.fires_left is None:
-            return schedule.next_fire_at is None
-        if fire <= self.now or schedule.fires_left > _MOST_COUNTED_DOWN:
+        if schedule.next_fire_at is None or schedule.fires_left is None or schedule.fires_left > _MOST_COUNTED_DOWN:
             return False
         left = between(schedule.recurrence, after=schedule.next_fire_at - _INSTANT, until=fire)
         return len(list(islice(left, schedule.fires_left + 1))) > schedule.fires_left
 
     def _last_of(self, era: Era) -> datetime | None:
-        """The last fire that an earlier schedule had, if it had as many as it might."""
+        """The fire by which a schedule had had as many as it may; None: it had not.
+
+        What was planned and then taken back counts: until then it fired no more, and later perhaps once again.
+        """
         assert era.schedule is not None
         if era.version not in self._last_planned:
-            since = next(each.since for each in self.eras if says_the_same(each.schedule, era.schedule))
-            rows = Execution.objects.filter(job_id=self.job.pk, trigger=Trigger.SCHEDULE).exclude(state=State.SKIPPED)
-            rows = rows.filter(fire_time__gt=since) if since is not None else rows
-            rows = rows.filter(fire_time__lte=era.until) if era.until is not None else rows
-            times = list(rows.order_by("-fire_time").values_list("fire_time", flat=True)[: era.schedule.max_fires])
-            is_all = len(times) == era.schedule.max_fires
-            self._last_planned[era.version] = times[0] if times and is_all else None
+            number = era.schedule.max_fires
+            assert number is not None
+            since = next(each.since for each in self.eras if each.state and says_the_same(each.schedule, era.schedule))
+            assert since is not None
+            rows = Execution.objects.filter(job_id=self.job.pk, trigger=Trigger.SCHEDULE, skipped_until=None)
+            rows = rows.filter(fire_time__gt=since, fire_time__lte=era.until or self.now).order_by("fire_time")
+            self._last_planned[era.version] = rows.values_list("fire_time", flat=True)[number - 1 : number].first()
         return self._last_planned[era.version]
 
     # ── No fire at all ───────────────────────────────────────────────────────────────────────────────────────────

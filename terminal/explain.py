@@ -15,19 +15,19 @@ from api.operations.workers import alive_workers
 from executions import health, words
 from executions.clock import database_now
 from jobs import dst
-from jobs.explaining import MOST_TOLD, explain, timezone_of
+from jobs.explaining import MOST_TOLD, explain
 from jobs.finding import find_any
 from jobs.models import Job
 from jobs.verdicts import Around, Explained, Explanation, Verdict
 from terminal.frame import Asked, Told, Verb
-from terminal.moments import clock, moment_of
+from terminal.moments import clock, moment_of, zone_of
 from terminal.paper import coloured, facts, strong, table
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}")
 _ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 _TOLD_AT_LENGTH = 3
 _TO = " --to "
-# Of these the beats' own state is no trouble of a fire.
+# The checks that tell what can hold a fire back.
 _HOLDING = ("beat", "broker", "clocks")
 TONES = {
     Verdict.RAN: "ok",
@@ -65,7 +65,7 @@ times are read in the zone of the job's schedule. Changes nothing; exit code 0 w
 
     def act(self, asked: Asked) -> Told:
         job, now = _job(asked["job"]), database_now()
-        zone = dst.zone_named(timezone_of(schedule_of(job)))
+        zone = zone_of(schedule_of(job))
         start = end = None
         if (at := asked["at"]) is not None:
             start = moment_of("at", at, zone)

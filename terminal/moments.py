@@ -9,7 +9,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from jobs import dst
-from jobs.models import Kind, Schedule
+from jobs.explaining import timezone_of
+from jobs.models import Schedule
 from jobs.refusals import InvalidRun, shown
 
 _DURATION = re.compile(r"(\d{1,9})\s*(s|m|min|h|d|w)?", re.ASCII)
@@ -79,8 +80,7 @@ def clock(moment: datetime | None, zone: ZoneInfo = _UTC) -> str:
 
 def zone_of(schedule: Schedule | None) -> ZoneInfo:
     """Where its times without an offset are read. Only a cron has a zone; of one that is gone, UTC is told."""
-    is_known = schedule is not None and schedule.kind == Kind.CRON and schedule.is_readable
-    return dst.zone_named(schedule.timezone if is_known and schedule is not None else "UTC")
+    return dst.zone_named(timezone_of(schedule))
 
 
 def _day(text: str) -> date | None:

@@ -165,6 +165,7 @@ def test_a_job_without_a_schedule_says_so() -> None:
         (["every 5m", "--timezone", BERLIN], "timezone belongs to cron"),
         (["2026-13-01"], "'2026-13-01' is no moment"),
         (["* * * * *", "--after", "soon"], "--after 'soon' is no moment"),
+        (["* * * * *", "--after", "0001-01-01T00:00+05:00"], "too far from any calendar"),
         (["* * * * *", "--count", "0"], "--count must be 1 to 100, not 0."),
         (["* * * * *", "--count", "101"], "--count must be 1 to 100, not 101."),
         (["* * * * *", "--job", "billing"], "Say an expression or --job, one of them."),
