@@ -25,8 +25,8 @@ from tests.unit.doc_pages import DOCS
 # With real processes and curl: tests/acceptance follows these.
 BY_CURL = {DOCS / "how-to" / "use-the-api.md", DOCS / "how-to" / "call-a-webhook.md"}
 BY_BROWSER = {DOCS / "how-to" / "run-the-admin.md"}
-# On a past of its own: tests/integration/test_docs_why.py makes it.
-BY_SCENE = {DOCS / "how-to" / "find-out-why-it-did-not-run.md"}
+# Tests of their own follow these: test_docs_why.py makes a past, test_docs_as_code.py writes files.
+BY_SCENE = {DOCS / "how-to" / "find-out-why-it-did-not-run.md", DOCS / "how-to" / "keep-jobs-as-code.md"}
 PAGES = [
     *sorted({*DOCS.glob("how-to/*.md")} - BY_CURL - BY_BROWSER - BY_SCENE),
     DOCS / "explanation" / "retries-and-dead-letters.md",
