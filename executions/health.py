@@ -75,7 +75,13 @@ def missing_migrations() -> int:
     global _is_migrated
     if _is_migrated:
         return 0
-    executor = MigrationExecutor(connection)
-    missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    missing = len(unapplied_migrations())
     _is_migrated = not missing
     return missing
+
+
+def unapplied_migrations() -> list[str]:
+    """Their names, looked up anew."""
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]

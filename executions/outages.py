@@ -3,7 +3,9 @@
 import re
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+
+from executions.storable import in_a_line
 
 _CONNECT_SECONDS = 2
 _ENDED_FOR_ITS_SILENCE = "25P03"  # idle for too long in a transaction: an InternalError to psycopg
@@ -28,6 +30,12 @@ def why_away(error: Exception) -> str:
     return _said(error) or _said(_try_to_connect()) or type(error.__cause__ or error).__name__
 
 
+def why_unreachable() -> str:
+    """Why nobody can connect at this moment, in the same words; empty if one can. Soon told: nothing is waited for."""
+    error = _try_to_connect() if connection.vendor == "postgresql" else _try_to_open()
+    return "" if error is None else _said(error) or in_a_line(error)
+
+
 def _said(error: Exception | None) -> str:
     found = re.search(r".*failed: (?:FATAL: +)?(.+)", str(error))
     return found[1] if found else ""
@@ -40,5 +48,15 @@ def _try_to_connect() -> Exception | None:
     try:
         database.Database.connect(**{**database.get_connection_params(), "connect_timeout": _CONNECT_SECONDS}).close()
     except Exception as error:
+        return error
+    return None
+
+
+def _try_to_open() -> Exception | None:
+    """SQLite finds out what its file is when it reads."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM sqlite_master")
+    except DatabaseError as error:
         return error
     return None

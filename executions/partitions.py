@@ -61,10 +61,15 @@ def are_used() -> bool:
 
 def make_ahead(now: datetime) -> list[Month]:
     """Make this month and the next ones, so that no insert has to wait for its table."""
+    return make(months_ahead(now))
+
+
+def months_ahead(now: datetime) -> list[Month]:
+    """This one and the next ones."""
     months = [Month.of(now)]
     while len(months) <= MONTHS_AHEAD:
         months.append(months[-1].following)
-    return make(months)
+    return months
 
 
 def make(months: Iterable[Month]) -> list[Month]:
@@ -111,6 +116,12 @@ def existing() -> list[Month]:
         return sorted(set(executions) & set(attempts))
 
 
+def tables() -> dict[str, set[Month]]:
+    """The months of each of the two, which should be the same."""
+    with connection.cursor() as cursor:
+        return {parent: set(_months_of(cursor, parent)) for parent in PARENTS}
+
+
 def _months_of(cursor: Any, parent: str) -> list[Month]:
     cursor.execute(
         "SELECT relid::regclass::text FROM pg_partition_tree(%s::regclass) WHERE isleaf AND level > 0", [parent]
@@ -148,12 +159,17 @@ def drop(month: Month, *, unless: Mapping[str, Q]) -> str:
 
     Looked at twice: first in passing, so that a month that has to stay is not locked for nothing.
     """
-    if reason := _first_of(unless, month, connection):
+    if reason := why_kept(month, unless=unless):
         return reason
     try:
         return _drop(month, unless)
     except OperationalError:
         return IN_USE
+
+
+def why_kept(month: Month, *, unless: Mapping[str, Q]) -> str:
+    """Of which of these kinds a month has an execution; empty if of none. Only looked at."""
+    return _first_of(unless, month, connection)
 
 
 def _drop(month: Month, unless: Mapping[str, Q]) -> str:

@@ -11,7 +11,7 @@ in batches, so many per call: the caller comes again.
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -50,16 +50,50 @@ class Pruned:
     has_more: bool
 
 
+@dataclass(frozen=True)
+class LeftOver:
+    """What is past its days and still there."""
+
+    months: tuple[Month, ...]  # in which nothing has to stay
+    kept: int  # months in which something has to
+    rows: Mapping[str, int]  # by kind, counted up to a limit
+
+
+def left_over(now: datetime, *, most: int) -> LeftOver:
+    """What should be gone by a moment. Only looked at."""
+    ended_before, stays = _days_ago(now, settings.ONBEAT_EXECUTIONS_RETENTION_DAYS), _what_stays(now)
+    why = {month: partitions.why_kept(month, unless=stays) for month in partitions.ended_before(ended_before)}
+    kept = [month for month, reason in why.items() if reason]
+    spans = _spans(kept, ended_before)
+    rows = sum(_going(start, end, stays).order_by().values("pk")[:most].count() for start, end in spans)
+    counted_before = _days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS)
+    small = {
+        "dead messages": _old_messages(now),
+        "hourly counts": HourlyCount.objects.filter(hour__lt=counted_before),
+        "hourly totals": HourlyTotal.objects.filter(hour__lt=counted_before),
+    }
+    others = {kind: old.order_by().values("pk")[:most].count() for kind, old in small.items()}
+    return LeftOver(tuple(month for month in why if month not in kept), len(kept), {"executions": rows, **others})
+
+
+def _spans(kept: Iterable[Month], ended_before: datetime) -> list[tuple[datetime, datetime]]:
+    """Where rows are deleted one by one."""
+    if partitions.are_used():
+        return [(month.start, month.following.start) for month in kept]
+    return [(_EPOCH, ended_before)]
+
+
+def _going(start: datetime, end: datetime, stays: Mapping[str, Q]) -> ExecutionQuerySet:
+    return Execution.objects.firing_between(start, end).exclude(reduce(or_, stays.values()))
+
+
 def prune(now: datetime, *, batch_size: int = BATCH_SIZE, most_batches: int = MOST_BATCHES) -> Pruned:
     """Remove what is past its days, as much as one call may. Not within a transaction: that would use the months."""
     ended_before = _days_ago(now, settings.ONBEAT_EXECUTIONS_RETENTION_DAYS)
     stays = _what_stays(now)
     months, kept, has_more = _drop_months(ended_before, stays)
-    if partitions.are_used():
-        # What somebody uses is dropped another time, whole.
-        spans = [(month.start, month.following.start) for month, why in kept.items() if why != partitions.IN_USE]
-    else:
-        spans = [(_EPOCH, ended_before)]
+    # What somebody uses is dropped another time, whole.
+    spans = _spans([month for month, why in kept.items() if why != partitions.IN_USE], ended_before)
     gone: Counter[str] = Counter()
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for number, deleted in enumerate(_deletions(spans, stays, now=now, batch_size=batch_size), start=1):
@@ -187,7 +221,7 @@ def _deletions(
 ) -> Iterator[Counter[str]]:
     """Delete a batch at each step, and tell how many."""
     for start, end in spans:
-        going = Execution.objects.firing_between(start, end).exclude(reduce(or_, stays.values()))
+        going = _going(start, end, stays)
         for ids in _batches(going, batch_size):
             yield _delete(going, ids)
     counted_before = _days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS)

@@ -1,5 +1,6 @@
 """What this process is connected to, in words and without secrets."""
 
+import re
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -20,6 +21,11 @@ def without_secrets(url: str) -> str:
         return ""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def without_logins(text: str) -> str:
+    """A text that others wrote, without what an address in it holds before its host."""
+    return re.sub(r"(?<=://)[^/@\s]+@", "…@", text)
 
 
 def _database() -> str:

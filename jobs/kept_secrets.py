@@ -181,6 +181,29 @@ def jobs_that_name(name: str) -> list[str]:
     return [key for key, http in open_jobs if http and name in HttpTarget.stored(http).secret_names()]
 
 
+def missing() -> dict[str, list[str]]:
+    """Names of secrets that are not there, with the keys of the open jobs that want them."""
+    wanted: dict[str, list[str]] = {}
+    open_jobs = Job.objects.open().exclude(http=None).order_by("key").values_list("key", "http")
+    for key, http in open_jobs.iterator():
+        for name in HttpTarget.stored(http).secret_names() if http else ():
+            wanted.setdefault(name, []).append(key)
+    there = set(Secret.objects.values_list("name", flat=True))
+    return {name: keys for name, keys in sorted(wanted.items()) if name not in there}
+
+
+@sensitive_variables()
+def that_cannot_be_opened() -> list[str]:
+    """Names of secrets that were sealed with a key that is not at hand."""
+    sealed = []
+    for name, part in SecretPart.objects.order_by("secret__name").values_list("secret__name", "sealed"):
+        try:
+            vault.opened(part)
+        except vault.CannotOpen:
+            sealed.append(name)
+    return sorted(set(sealed))
+
+
 def check_kept(http: HttpTarget, host: str) -> None:
     """Refuse a target that names a secret that is not there, or one for another use or another host."""
     kept = {secret.name: secret for secret in Secret.objects.filter(name__in=http.secret_names())}

@@ -208,6 +208,10 @@ ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS = ENVIRONMENT.integer(
 ONBEAT_EXECUTIONS_STATISTICS_DAYS = ENVIRONMENT.integer(
     "ONBEAT_EXECUTIONS_STATISTICS_DAYS", 365, at_least=2, at_most=36_600
 )
+# Optional: with it the doctor sees all queues and the alarms of the nodes, and not only what can be asked for by name.
+ONBEAT_EXECUTIONS_RABBITMQ_API_URL = ENVIRONMENT.text("ONBEAT_EXECUTIONS_RABBITMQ_API_URL").rstrip("/")
+if ONBEAT_EXECUTIONS_RABBITMQ_API_URL:
+    env.address("ONBEAT_EXECUTIONS_RABBITMQ_API_URL", ONBEAT_EXECUTIONS_RABBITMQ_API_URL, ("https", "http"))
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_JOBS_ALLOWED_TASKS = ENVIRONMENT.words("ONBEAT_JOBS_ALLOWED_TASKS", ["*"])

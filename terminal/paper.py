@@ -117,7 +117,7 @@ def table(
     return made
 
 
-def facts(pairs: Iterable[tuple[str, Any]]) -> Table:
+def facts(pairs: Iterable[tuple[str | Text, Any]]) -> Table:
     """Names and values, one pair a line; what has no value is left out."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     made.add_column(style="dim", no_wrap=True)

@@ -1,0 +1,1 @@
+"""`doctor`: looks at a whole installation and tells what is wrong, area by area."""
