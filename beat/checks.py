@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from celery import current_app
 from django.conf import settings
 from django.core import checks
 
@@ -10,6 +11,7 @@ from executions.checks import TAG
 
 def register() -> None:
     checks.register(fires_are_seen_in_time, TAG)
+    checks.register(one_beat_fires, TAG)
 
 
 def fires_are_seen_in_time(**_kwargs: Any) -> list[checks.CheckMessage]:
@@ -39,3 +41,17 @@ def fires_are_seen_in_time(**_kwargs: Any) -> list[checks.CheckMessage]:
             )
         )
     return found
+
+
+def one_beat_fires(**_kwargs: Any) -> list[checks.CheckMessage]:
+    """Ours does not read Celery's own schedule; plain Celery's beat does, and has no guard against a second one."""
+    if not (entries := current_app.conf.beat_schedule):
+        return []
+    return [
+        checks.Warning(
+            f"CELERY_BEAT_SCHEDULE is not empty ({', '.join(sorted(map(str, entries))[:5])}): our beats do not fire "
+            "it, and a plain `celery beat` would.",
+            hint="Make jobs of its entries, as the command `import_beat` does, and empty it.",
+            id="onbeat_beat.W002",
+        )
+    ]

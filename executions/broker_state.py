@@ -114,7 +114,7 @@ class BrokerState:
         while (message := channel.basic_get(queue)) is None and time.monotonic() < deadline:
             time.sleep(0.01)
         if message is None and is_sure:
-            raise TakesNothing("a message that it confirmed does not arrive")
+            raise TakesNothing("one that it confirmed does not arrive")
         return message
 
     @contextmanager
@@ -139,10 +139,10 @@ class BrokerState:
         try:
             yield channel, publish
         except TimeoutError:
-            raise TakesNothing(f"it does not confirm a message within {PROBE_SECONDS:g} s") from None
+            raise TakesNothing(f"it does not confirm one within {PROBE_SECONDS:g} s") from None
         except amqp.RecoverableConnectionError as error:
             if BLOCKED in str(error):
-                raise TakesNothing(BLOCKED) from None
+                raise TakesNothing("it is short of memory or disk") from None
             raise
         channel.close()
 
@@ -178,7 +178,8 @@ class BrokerState:
 def opened() -> Iterator[BrokerState]:
     """For a short while. Raises one of the broker line's errors if the broker is away."""
     connection = current_app.connection_for_read(connect_timeout=CONNECT_SECONDS)
-    with short_connection(connection, answer_seconds=ANSWER_SECONDS) as line:
+    # The probes hear the confirms themselves.
+    with short_connection(connection, answer_seconds=ANSWER_SECONDS, confirm_publish=False) as line:
         yield BrokerState(line)
 
 

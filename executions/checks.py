@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from celery import current_app
 from django.conf import settings
 from django.core import checks
 from psycopg import IsolationLevel
@@ -11,7 +12,12 @@ TAG = "onbeat"
 
 
 def register() -> None:
-    for check in (broker_and_database_go_together, statements_see_what_was_committed, dead_letters_are_kept_longest):
+    for check in (
+        broker_and_database_go_together,
+        statements_see_what_was_committed,
+        dead_letters_are_kept_longest,
+        plain_tasks_are_confirmed,
+    ):
         checks.register(check, TAG)
 
 
@@ -61,3 +67,17 @@ def broker_and_database_go_together(**_kwargs: Any) -> list[checks.CheckMessage]
             )
         ]
     return []
+
+
+def plain_tasks_are_confirmed(**_kwargs: Any) -> list[checks.CheckMessage]:
+    """Executions always are; this is about a plain `.delay()`."""
+    options = current_app.conf.broker_transport_options or {}
+    if settings.CELERY_BROKER_URL.startswith("folder:") or options.get("confirm_publish"):
+        return []
+    return [
+        checks.Warning(
+            "A plain .delay() does not wait for the broker's confirm: a message can be lost without an error.",
+            hint="Set confirm_publish to True in CELERY_BROKER_TRANSPORT_OPTIONS.",
+            id="onbeat_executions.W003",
+        )
+    ]

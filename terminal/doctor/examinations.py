@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from django.conf import settings as project_settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 
+from executions.outages import is_outage
 from executions.storable import in_a_line
 from executions.surroundings import without_logins
 from terminal.doctor import (
@@ -30,7 +31,7 @@ from terminal.doctor import (
 from terminal.doctor.findings import Examined, Fault, passed_by
 from terminal.doctor.visit import Visit
 
-STATEMENT_SECONDS = 10
+STATEMENT_SECONDS = 10.0
 
 NOT_EXAMINED = Fault(
     "doctor.E01",
@@ -101,11 +102,10 @@ def examine(area: Area, visit: Visit) -> Examined:
             examined: Examined = area.module.examine(visit)
             return examined
     except Exception as error:
-        if isinstance(error, OperationalError | InterfaceError):
-            connection.close_if_unusable_or_obsolete()
-        return Examined(
-            "could not be examined", [NOT_EXAMINED.found(f"{area.name}: {without_logins(in_a_line(error))}")]
-        )
+        if is_outage(error):
+            connection.close()
+        says = f"{area.name}: {without_logins(in_a_line(error))}"
+        return Examined("could not be examined", [NOT_EXAMINED.found(says)])
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def _limited(visit: Visit) -> Iterator[None]:
         return
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}")
+            cursor.execute(f"SET LOCAL statement_timeout = {int(STATEMENT_SECONDS * 1000)}")
         yield
 
 

@@ -81,6 +81,7 @@ def _told(findings: Sequence[Finding]) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for finding in sorted(findings, key=lambda finding: ORDER.index(finding.severity)):
         head = coloured(finding.severity, _TONES[finding.severity])
+        head.stylize("not dim")  # as the names beside it are
         said = Text.assemble(strong(finding.id), "  ", finding.says)
         parts += ["", facts([(head, said), ("means", finding.means), ("remedy", finding.remedy)])]
     return parts

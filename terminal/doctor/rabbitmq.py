@@ -95,7 +95,7 @@ def examine(visit: Visit) -> Examined:
             # Last: a broker that blocks whoever publishes answers nothing more on this line.
             findings += _passage(state, is_used=bool(there))
     except TakesNothing as error:
-        findings.append(TAKES_NOTHING.found(f"The broker answers, but {error}."))
+        findings.append(TAKES_NOTHING.found(f"The broker answers, and takes no messages: {error}."))
     except BROKER_ERRORS as error:
         why = without_logins(in_a_line(error))
         findings.append(UNREACHABLE.found(f"{without_secrets(settings.CELERY_BROKER_URL)} does not answer: {why}"))

@@ -5,19 +5,11 @@ test-long` does it. Otherwise a frozen line stands for it (`test_beat_outages.py
 """
 
 import os
-import secrets
-import shutil
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from launcher import rabbitmq
-from launcher.ports import free_port
-from launcher.processes import run
-from launcher.service_record import Ports, Record
+from tests.acceptance.own_rabbitmq import Broker, own_rabbitmq
 from tests.platform import Platform
 from tests.waiting import wait_until
 
@@ -43,43 +35,15 @@ WHERE state = 'SCHEDULED' AND fire_time < clock_timestamp() - interval '1 second
 GAPS = "SELECT extract(epoch FROM max(fire_time) - min(fire_time))::bigint + 1 - count(*) FROM onbeat_execution"
 
 
-@dataclass
-class Broker:
-    folder: Path
-    record: Record
-
-    def allow_memory(self, limit: str) -> None:
-        home = self.folder / "rabbitmq"
-        command = [str(rabbitmq._programs() / "rabbitmqctl"), "-n", self.record.node]
-        done = run(
-            [*command, "set_vm_memory_high_watermark", *limit.split()], env=rabbitmq._environment(home, self.record)
-        )
-        assert done.returncode == 0, done.stdout
-
-
 @pytest.fixture
 def own_broker() -> Iterator[Broker]:
-    folder = Path(tempfile.mkdtemp(prefix="onbeat-test-"))
-    ports: set[int] = set()
-    for _ in range(3):
-        ports.add(free_port(ports))
-    amqp, dist, epmd = sorted(ports)
-    record = Record(
-        location=str(folder),
-        node=f"onbeat-{secrets.token_hex(6)}@localhost",
-        ports=Ports(rabbitmq=amqp, dist=dist, epmd=epmd),
-    )
-    try:
-        rabbitmq.start(folder, record)
-        yield Broker(folder, record)
-    finally:
-        rabbitmq.stop(folder, record)
-        shutil.rmtree(folder, ignore_errors=True)
+    with own_rabbitmq() as broker:
+        yield broker
 
 
 def test_a_broker_short_of_memory_holds_up_publishing_and_nothing_else(platform: Platform, own_broker: Broker) -> None:
     platform.environment |= {
-        "CELERY_BROKER_URL": own_broker.record.addresses().broker_url,
+        "CELERY_BROKER_URL": own_broker.url,
         "ONBEAT_EXECUTIONS_CONFIRM_SECONDS": "30",  # `connection.blocked` tells it long before
     }
     platform.migrate()

@@ -6,15 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import current_app
 from django.conf import settings as project_settings
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
-from beat.checks import fires_are_seen_in_time
-from executions.checks import broker_and_database_go_together, dead_letters_are_kept_longest
+from beat.checks import fires_are_seen_in_time, one_beat_fires
+from executions.checks import (
+    broker_and_database_go_together,
+    dead_letters_are_kept_longest,
+    plain_tasks_are_confirmed,
+)
 from scheduler_project.checks import full_is_safe, variables_are_known
 from scheduler_project.env import Environment
-from workers.checks import living_workers_are_not_rescued
+from workers.checks import (
+    living_workers_are_not_rescued,
+    messages_outlive_their_worker,
+    plain_tasks_stay_with_us,
+    pools_are_tried,
+    results_and_limits_are_as_jobs_say,
+    workers_read_what_is_written,
+)
 
 ALL = [
     broker_and_database_go_together,
@@ -22,7 +34,38 @@ ALL = [
     fires_are_seen_in_time,
     full_is_safe,
     living_workers_are_not_rescued,
+    messages_outlive_their_worker,
+    one_beat_fires,
+    plain_tasks_are_confirmed,
+    plain_tasks_stay_with_us,
+    pools_are_tried,
+    results_and_limits_are_as_jobs_say,
     variables_are_known,
+    workers_read_what_is_written,
+]
+# Celery's settings, each with what it must not be, and the id by which that is told.
+OF_CELERY: list[tuple[Callable[[], list[checks.CheckMessage]], str, Any, list[str]]] = [
+    (messages_outlive_their_worker, "task_acks_late", False, ["onbeat_workers.W001"]),
+    (messages_outlive_their_worker, "task_reject_on_worker_lost", None, ["onbeat_workers.W002"]),
+    (messages_outlive_their_worker, "worker_prefetch_multiplier", 4, ["onbeat_workers.W003"]),
+    (workers_read_what_is_written, "accept_content", ["yaml"], ["onbeat_workers.E002", "onbeat_workers.W004"]),
+    (workers_read_what_is_written, "accept_content", ["json", "pickle"], ["onbeat_workers.W004"]),
+    (workers_read_what_is_written, "accept_content", ["application/json"], []),
+    (workers_read_what_is_written, "task_serializer", "pickle", ["onbeat_workers.W004"]),
+    (plain_tasks_stay_with_us, "task_default_queue", "celery", ["onbeat_workers.W005"]),
+    (plain_tasks_stay_with_us, "task_routes", {"billing.*": {"queue": "billing"}}, ["onbeat_workers.W005"]),
+    (plain_tasks_stay_with_us, "task_routes", {"billing.*": {"queue": "onbeat.billing"}}, []),
+    (plain_tasks_stay_with_us, "broker_pool_limit", 0, ["onbeat_workers.W006"]),
+    (plain_tasks_stay_with_us, "broker_pool_limit", None, ["onbeat_workers.W006"]),
+    (pools_are_tried, "worker_pool", "gevent", ["onbeat_workers.E003"]),
+    (pools_are_tried, "worker_pool", "celery.concurrency.eventlet:TaskPool", ["onbeat_workers.E003"]),
+    (pools_are_tried, "worker_pool", "threads", []),
+    (results_and_limits_are_as_jobs_say, "result_backend", None, ["onbeat_workers.W007"]),
+    (results_and_limits_are_as_jobs_say, "result_backend", "disabled://", ["onbeat_workers.W007"]),
+    (results_and_limits_are_as_jobs_say, "task_time_limit", 3599, ["onbeat_workers.W008"]),
+    (results_and_limits_are_as_jobs_say, "task_soft_time_limit", 60, ["onbeat_workers.W008"]),
+    (results_and_limits_are_as_jobs_say, "task_time_limit", 3600, []),
+    (one_beat_fires, "beat_schedule", {"nightly": {"task": "a", "schedule": 60}}, ["onbeat_beat.W002"]),
 ]
 ENGINES = {"sqlite": "django.db.backends.sqlite3", "postgresql": "django.db.backends.postgresql"}
 
@@ -121,6 +164,35 @@ def test_dead_letters_are_kept_longest(retention: int, dead_letters: int, expect
     settings.ONBEAT_EXECUTIONS_RETENTION_DAYS = retention
     settings.ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS = dead_letters
     assert ids(dead_letters_are_kept_longest()) == expected
+
+
+@pytest.mark.parametrize(("check", "name", "value", "expected"), OF_CELERY)
+def test_a_setting_of_celery_that_bends_a_promise_is_told(
+    check: Callable[[], list[checks.CheckMessage]],
+    name: str,
+    value: object,
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(current_app.conf, name, value)
+    assert ids(check()) == expected
+
+
+@pytest.mark.parametrize(
+    ("broker", "options", "expected"),
+    [
+        ("amqp://rabbit//", {"confirm_publish": True}, []),
+        ("amqp://rabbit//", {}, ["onbeat_executions.W003"]),
+        ("amqp://rabbit//", None, ["onbeat_executions.W003"]),
+        ("folder:///srv/broker", {}, []),
+    ],
+)
+def test_plain_tasks_are_confirmed_by_rabbitmq(
+    broker: str, options: object, expected: list[str], settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CELERY_BROKER_URL = broker
+    monkeypatch.setitem(current_app.conf, "broker_transport_options", options)
+    assert ids(plain_tasks_are_confirmed()) == expected
 
 
 @pytest.mark.parametrize(
