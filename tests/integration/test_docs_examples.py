@@ -27,8 +27,9 @@ BY_CURL = {DOCS / "how-to" / "use-the-api.md", DOCS / "how-to" / "call-a-webhook
 BY_BROWSER = {DOCS / "how-to" / "run-the-admin.md"}
 # Tests of their own follow these: test_docs_why.py makes a past, test_docs_as_code.py writes files.
 BY_SCENE = {DOCS / "how-to" / "find-out-why-it-did-not-run.md", DOCS / "how-to" / "keep-jobs-as-code.md"}
+BY_DOCTOR = {DOCS / "how-to" / "examine-an-installation.md"}  # tests/unit/test_docs_findings.py reads it
 PAGES = [
-    *sorted({*DOCS.glob("how-to/*.md")} - BY_CURL - BY_BROWSER - BY_SCENE),
+    *sorted({*DOCS.glob("how-to/*.md")} - BY_CURL - BY_BROWSER - BY_SCENE - BY_DOCTOR),
     DOCS / "explanation" / "retries-and-dead-letters.md",
 ]
 EXPECTATION = re.compile(r"^(?P<indent> *)(?P<expression>\S.*?)  # → (?P<expected>.+)$", re.MULTILINE)
