@@ -77,13 +77,20 @@ def _line(name: str, examined: Examined) -> Text:
 
 
 def _told(findings: Sequence[Finding]) -> list[RenderableType]:
-    """Errors first; within one severity in the order of the areas, since the first is often why of the next."""
-    parts: list[RenderableType] = []
+    """Errors first; within one severity in the order of the areas, since the first is often why of the next.
+
+    What was found several times is explained once.
+    """
+    alike: dict[str, list[Finding]] = {}
     for finding in sorted(findings, key=lambda finding: ORDER.index(finding.severity)):
-        head = coloured(finding.severity, _TONES[finding.severity])
+        alike.setdefault(finding.id, []).append(finding)
+    parts: list[RenderableType] = []
+    for same in alike.values():
+        head = coloured(same[0].severity, _TONES[same[0].severity])
         head.stylize("not dim")  # as the names beside it are
-        said = Text.assemble(strong(finding.id), "  ", finding.says)
-        parts += ["", facts([(head, said), ("means", finding.means), ("remedy", finding.remedy)])]
+        said = [Text.assemble(strong(finding.id), "  ", finding.says) for finding in same]
+        rows: list[tuple[str | Text, Any]] = [(head, said[0]), *(("", each) for each in said[1:])]
+        parts += ["", facts([*rows, ("means", same[0].means), ("remedy", same[0].remedy)])]
     return parts
 
 

@@ -96,6 +96,7 @@ def _dead() -> Iterator[Finding]:
     if executions or messages:
         parts = [at_most(executions, MOST, "dead letter")] if executions else []
         parts += [at_most(messages, MOST, "dead message")] if messages else []
+        parts[1:] = map(str.lower, parts[1:])
         says = f"{' and '.join(parts)} wait{'s' if executions + messages == 1 else ''} for a person."
         yield DEAD_LETTERS.found(says, executions=executions, messages=messages)
 

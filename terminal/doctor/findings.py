@@ -64,9 +64,9 @@ def passed_by(why: str) -> Examined:
 
 
 def at_most(count: int, most: int, noun: str, plural: str = "") -> str:
-    """A count that stops at a limit: how many there are beyond it costs time and changes nothing."""
+    """A count, to begin a sentence; it stops at a limit, since more cost time and change nothing."""
     if count > most:
-        return f"more than {most:,} {plural or noun + 's'}"
+        return f"More than {most:,} {plural or noun + 's'}"
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 

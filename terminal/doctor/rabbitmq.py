@@ -88,7 +88,7 @@ def examine(visit: Visit) -> Examined:
     says = "does not answer"
     try:
         with broker_state.opened() as state:
-            there = broker_state.standings(state, sorted(known.open | known.history)[:MOST_QUEUES])
+            there = broker_state.standings(state, known.in_order[:MOST_QUEUES])
             says = f"RabbitMQ {state.version}, {count(len(there), 'queue')} of ours"
             findings += [*_version(state.version), *_arguments(state, known, there), *_takers(visit, known, there)]
             findings += [*_orphans(known, there), *_api(state, known, there)]
@@ -108,6 +108,10 @@ class _Known:
 
     open: frozenset[str]  # that something of now names
     history: frozenset[str]  # that something of before does
+
+    @property
+    def in_order(self) -> list[str]:
+        return [*sorted(self.open), *sorted(self.history - self.open)]
 
 
 def _known(visit: Visit) -> _Known:

@@ -43,7 +43,7 @@ def examine(visit: Visit) -> Examined:
         months = [f"{month.year:04}-{month.number:02}" for month in left.months]
         findings.append(OLD_MONTHS.found(f"Past their days: {', '.join(months)}.", months=months))
     if rows:
-        said = ", ".join(at_most(number, MOST, kind, kind) for kind, number in rows.items())
+        said = ", ".join(at_most(number, MOST, kind, kind).lower() for kind, number in rows.items())
         findings.append(OLD_ROWS.found(f"Past their days: {said}.", rows=rows))
     findings += _forecast(visit)
     kept = count(left.kept, "month") + " kept for what is in it" if left.kept else ""

@@ -189,3 +189,16 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs(well: da
 
     asked(1)
     assert asked(3) == asked(30)
+
+
+def test_what_is_found_several_times_is_explained_once(well: datetime) -> None:
+    for queue in ("batch", "mail"):
+        a_job(now=well, key=f"in-{queue}", queue=queue)
+    lines, code = text("--only", "jobs")
+    assert lines[2:6] == [
+        "ERROR   jobs.E02  Nobody takes from the queue 'batch' of 1 job: in-batch.",
+        "        jobs.E02  Nobody takes from the queue 'mail' of 1 job: in-mail.",
+        "means   Its executions are published and wait: no worker that lives takes from this queue.",
+        "remedy  Start a worker for it: `./onbeat worker --queues` with the broker's name of the queue.",
+    ]
+    assert (lines[-1], code) == ("2 errors; nothing was changed.", 1)

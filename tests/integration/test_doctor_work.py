@@ -215,7 +215,7 @@ def test_what_is_due_for_long_though_beats_tick_is_an_error(now: datetime) -> No
 def test_what_is_many_is_not_counted_to_its_end(now: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(area_of_executions, "MOST", 3)
     asked_for(a_job(now=now), 5, now=now - HOUR)
-    assert doctor("executions").only("executions.E01")["says"].startswith("more than 3 executions due")
+    assert doctor("executions").only("executions.E01")["says"].startswith("More than 3 executions due")
 
 
 def test_without_a_beat_the_beats_tell_it(now: datetime) -> None:

@@ -27,13 +27,9 @@ PURE += ["jobs/wording.py", "jobs/day_wording.py", "jobs/series.py", "jobs/stret
 PURE += ["jobs/upcoming.py", "jobs/differences.py", "access/gcra.py", "api/names.py", "jobs/signing.py"]
 PURE += ["jobs/addresses.py", "jobs/web_address.py", "jobs/http_target.py", "callbacks/refusals.py"]
 PURE += ["jobs/shifts.py", "jobs/forecast.py", "executions/words.py", "console/jobs/policies.py"]
-PURE += [
-    "jobs/clock_changes.py",
-    "jobs/verdicts.py",
-    "console/dashboard/charts.py",
-    "callbacks/verdicts.py",
-    "callbacks/redaction.py",
-]
+PURE += ["jobs/clock_changes.py", "jobs/verdicts.py"]
+PURE += ["console/dashboard/charts.py", "callbacks/verdicts.py", "callbacks/redaction.py"]
+PURE += ["terminal/doctor/findings.py", "executions/rabbitmq_api.py"]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.
 ALLOWED_NAMES = {ROOT / "launcher" / "services.py"}

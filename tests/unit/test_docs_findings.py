@@ -66,8 +66,8 @@ def test_the_areas_and_findings_that_the_how_to_names_are_there() -> None:
 def test_a_finding_that_the_how_to_shows_is_that_of_the_code() -> None:
     (fault,) = [fault for fault in FAULTS["rabbitmq"] if fault.id == "rabbitmq.E05"]
     shown = blocks(page(HOW_TO))[1]
-    assert f"means    {fault.means}\n" in shown
-    assert f"remedy   {fault.remedy}\n" in shown
+    assert f"means   {fault.means}\n" in shown
+    assert f"remedy  {fault.remedy}\n" in shown
 
 
 def test_the_exit_codes_of_the_how_to_are_those_of_the_code() -> None:

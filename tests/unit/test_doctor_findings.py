@@ -26,7 +26,7 @@ def test_an_area_is_as_bad_as_its_worst_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "said"), [(1, "1 row"), (2, "2 rows"), (1000, "1,000 rows"), (1001, "more than 1,000 rows")]
+    ("count", "said"), [(1, "1 row"), (2, "2 rows"), (1000, "1,000 rows"), (1001, "More than 1,000 rows")]
 )
 def test_a_count_stops_at_its_limit(count: int, said: str) -> None:
     assert at_most(count, 1000, "row") == said
