@@ -63,3 +63,10 @@ def test_before_anything_was_prepared_it_says_what_to_do(platform: Platform) -> 
     assert "migrations are missing" in bad(document)["database.E03"]
     passed_by = [area["name"] for area in document["areas"] if not area["is_examined"]]
     assert passed_by[-1] == "upkeep"
+
+
+def test_an_area_that_is_none_is_refused_with_those_that_are(platform: Platform) -> None:
+    command = [sys.executable, "manage.py", "doctor", "--only", "databse"]
+    done = subprocess.run(command, cwd=ROOT, env=platform.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "invalid choice: 'databse' (choose from 'settings', 'database', " in done.stderr
