@@ -97,10 +97,5 @@ def forget_older(now: datetime, *, limit: int = BATCH_SIZE) -> int:
     return forget(past_their_days(now).order_by("at", "pk"), limit=limit)
 
 
-def left_over(now: datetime, *, most: int) -> int:
-    """How many should be gone by a moment, counted up to a limit."""
-    return past_their_days(now).values("pk")[:most].count()
-
-
 def past_their_days(now: datetime) -> QuerySet[AuditEntry]:
     return AuditEntry.objects.filter(at__lt=now - timedelta(days=settings.ONBEAT_ACCESS_AUDIT_DAYS))

@@ -15,10 +15,5 @@ def forget_answers(now: datetime, *, limit: int = BATCH_SIZE) -> int:
     return forget(past_their_hours(now).order_by("created_at"), limit=limit)
 
 
-def left_over(now: datetime, *, most: int) -> int:
-    """How many should be gone by a moment, counted up to a limit."""
-    return past_their_hours(now).values("pk")[:most].count()
-
-
 def past_their_hours(now: datetime) -> QuerySet[IdempotentAnswer]:
     return IdempotentAnswer.objects.filter(created_at__lt=now - timedelta(hours=IDEMPOTENT_HOURS))

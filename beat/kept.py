@@ -28,25 +28,25 @@ class Kind:
     name: str
     keeps: timedelta | None  # None: until what they belong to is over
     setting: str  # which says so; nothing: it is fixed
-    past: int  # their time is over; counted no further than MOST_COUNTED
+    past: int  # their time is over; counted up to a limit
 
 
-def kinds(now: datetime) -> list[Kind]:
-    past = retention.past_their_days(now, most=MOST_COUNTED)
+def kinds(now: datetime, *, most: int = MOST_COUNTED) -> list[Kind]:
+    past = retention.past_their_days(now, most=most)
     expires = _results_expire()
     return [
         _by_days("executions", "ONBEAT_EXECUTIONS_RETENTION_DAYS", past.executions),
         _by_days("dead letters", "ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS", past.dead_letters + past.dead_messages),
         _by_days("statistics", "ONBEAT_EXECUTIONS_STATISTICS_DAYS", past.hourly),
-        _by_days("audit trail", "ONBEAT_ACCESS_AUDIT_DAYS", _count(audit.past_their_days(now))),
+        _by_days("audit trail", "ONBEAT_ACCESS_AUDIT_DAYS", _count(audit.past_their_days(now), most)),
         Kind(
             "idempotent answers",
             timedelta(hours=idempotent_answers.IDEMPOTENT_HOURS),
             "",
-            _count(idempotent_answers.past_their_hours(now)),
+            _count(idempotent_answers.past_their_hours(now), most),
         ),
-        Kind("results", expires, "result_expires of Celery", _count(_old_results(now, expires))),
-        Kind("run keys", None, "", _count(run_keys.ended(now))),
+        Kind("results", expires, "result_expires of Celery", _count(_old_results(now, expires), most)),
+        Kind("run keys", None, "", _count(run_keys.ended(now), most)),
     ]
 
 
@@ -54,8 +54,8 @@ def _by_days(name: str, setting: str, past: int) -> Kind:
     return Kind(name, timedelta(days=getattr(settings, setting)), setting, past)
 
 
-def _count(rows: QuerySet[Any]) -> int:
-    return rows.order_by().values("pk")[:MOST_COUNTED].count()
+def _count(rows: QuerySet[Any], most: int) -> int:
+    return rows.order_by().values("pk")[:most].count()
 
 
 def _results_expire() -> timedelta | None:
@@ -88,7 +88,7 @@ def _parts(now: datetime) -> Iterator[tuple[str, int]]:
         yield "audit trail", number
     while number := idempotent_answers.forget_answers(now):
         yield "idempotent answers", number
-    yield "results", _count(_old_results(now, _results_expire()))
+    yield "results", _count(_old_results(now, _results_expire()), MOST_COUNTED)
     current_app.backend.cleanup()  # it does not say how many
     while run_keys.to_look_at(now).exists():
         yield "run keys", run_keys.forget_ended(now)

@@ -149,11 +149,6 @@ def rows_estimated() -> dict[Month, int | None]:
     return {Month(int(match[1]), int(match[2])): None if rows < 0 else rows for match, rows in found if match}
 
 
-def what_stays_in(month: Month, kinds: Mapping[str, Q]) -> str:
-    """The first of these kinds of which it has an execution, as far as a look in passing tells; nothing: none."""
-    return _first_of(kinds, month, connection)
-
-
 def drop(month: Month, *, unless: Mapping[str, Q]) -> str:
     """Drop a month, unless it has executions of one of these kinds; returns why not, if not.
 

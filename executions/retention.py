@@ -50,32 +50,6 @@ class Pruned:
     has_more: bool
 
 
-@dataclass(frozen=True)
-class LeftOver:
-    """What is past its days and still there."""
-
-    months: tuple[Month, ...]  # in which nothing has to stay
-    kept: int  # months in which something has to
-    rows: Mapping[str, int]  # by kind, counted up to a limit
-
-
-def left_over(now: datetime, *, most: int) -> LeftOver:
-    """What should be gone by a moment. Only looked at."""
-    ended_before, stays = _days_ago(now, settings.ONBEAT_EXECUTIONS_RETENTION_DAYS), _what_stays(now)
-    why = {month: partitions.why_kept(month, unless=stays) for month in partitions.ended_before(ended_before)}
-    kept = [month for month, reason in why.items() if reason]
-    spans = _spans(kept, ended_before)
-    rows = sum(_going(start, end, stays).order_by().values("pk")[:most].count() for start, end in spans)
-    counted_before = _days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS)
-    small = {
-        "dead messages": _old_messages(now),
-        "hourly counts": HourlyCount.objects.filter(hour__lt=counted_before),
-        "hourly totals": HourlyTotal.objects.filter(hour__lt=counted_before),
-    }
-    others = {kind: old.order_by().values("pk")[:most].count() for kind, old in small.items()}
-    return LeftOver(tuple(month for month in why if month not in kept), len(kept), {"executions": rows, **others})
-
-
 def _spans(kept: Iterable[Month], ended_before: datetime) -> list[tuple[datetime, datetime]]:
     """Where rows are deleted one by one."""
     if partitions.are_used():
@@ -130,7 +104,7 @@ def months(now: datetime) -> list[KeptMonth]:
 
     def of(month: Month) -> KeptMonth:
         goes_from = month.following.start + kept_for
-        stays_for = partitions.what_stays_in(month, stays) if goes_from <= now else ""
+        stays_for = partitions.why_kept(month, unless=stays) if goes_from <= now else ""
         return KeptMonth(month, estimated.get(month), goes_from, stays_for)
 
     return [of(month) for month in partitions.existing()]
@@ -148,14 +122,11 @@ class PastTheirDays:
 
 def past_their_days(now: datetime, *, most: int) -> PastTheirDays:
     ended_before = _days_ago(now, settings.ONBEAT_EXECUTIONS_RETENTION_DAYS)
-    spans = [(month.start, month.following.start) for month in partitions.ended_before(ended_before)]
-    if not partitions.are_used():
-        spans = [(_EPOCH, ended_before)]
+    spans = _spans(partitions.ended_before(ended_before), ended_before)
     is_waiting = Q(state=State.DEAD, handled_at=None)
     going = Execution.objects.none()
     if spans:
-        going = Execution.objects.firing_between(spans[0][0], spans[-1][1])
-        going = going.exclude(reduce(or_, _what_stays(now).values()))
+        going = _going(spans[0][0], spans[-1][1], _what_stays(now))
     counted_before = {"hour__lt": _days_ago(now, settings.ONBEAT_EXECUTIONS_STATISTICS_DAYS)}
 
     def count(rows: QuerySet[Any]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from access import audit, idempotent_answers
+from beat import kept
 from executions import retention
 from executions.words import away, count
 from jobs import forecasting
@@ -34,20 +34,19 @@ NOT_DONE = Fault(
 
 def examine(visit: Visit) -> Examined:
     then = visit.now - SLACK
-    left = retention.left_over(then, most=MOST + 1)
-    rows = {**left.rows, "audit entries": audit.left_over(then, most=MOST + 1)}
-    rows["idempotent answers"] = idempotent_answers.left_over(then, most=MOST + 1)
-    rows = {kind: number for kind, number in rows.items() if number}
+    past = [each for each in retention.months(then) if each.goes_from <= then]
+    rows = {kind.name: kind.past for kind in kept.kinds(then, most=MOST + 1) if kind.past}
     findings: list[Finding] = []
-    if left.months:
-        months = [f"{month.year:04}-{month.number:02}" for month in left.months]
+    if going := [each.month for each in past if not each.stays_for]:
+        months = [f"{month.year:04}-{month.number:02}" for month in going]
         findings.append(OLD_MONTHS.found(f"Past their days: {', '.join(months)}.", months=months))
     if rows:
         said = ", ".join(at_most(number, MOST, kind, kind).lower() for kind, number in rows.items())
         findings.append(OLD_ROWS.found(f"Past their days: {said}.", rows=rows))
     findings += _forecast(visit)
-    kept = count(left.kept, "month") + " kept for what is in it" if left.kept else ""
-    return Examined("; ".join(filter(None, ["nothing is past its days" if not findings else "behind", kept])), findings)
+    staying = len(past) - len(going)
+    stays = f"{count(staying, 'month')} kept for what is in it" if staying else ""
+    return Examined("; ".join(filter(None, ["behind" if findings else "nothing is past its days", stays])), findings)
 
 
 def _forecast(visit: Visit) -> Iterator[Finding]:

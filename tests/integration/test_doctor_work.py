@@ -316,9 +316,9 @@ def test_small_rows_past_their_days_are_a_warning(now: datetime) -> None:
     dead_messages(1, now - 95 * DAY)
     told = doctor("upkeep")
     assert told.only("upkeep.W02")["facts"]["rows"] == {
-        "dead messages": 1,
-        "hourly totals": 1,
-        "audit entries": 1,
+        "dead letters": 1,
+        "statistics": 1,
+        "audit trail": 1,
         "idempotent answers": 1,
     }
 
