@@ -219,6 +219,7 @@ def test_the_schedule_of_a_celery_app_is_read_in_a_process_of_its_own(here: Plat
     assert {each["name"]: each["why"] for each in told["cannot_move"]} == {
         "sunset": "It follows the sun (sunset), and no schedule here does.",
         "tides": "Its schedule is of a class of its own, tests.acceptance.old_beat.settings.Tides.",
+        "own-clock": "Its schedule has a clock of its own (nowfun).",
         "half-a-second": "Its interval is 0.5 s, and here it is a whole number of seconds, 1 or more.",
         "not json": next(each["why"] for each in told["cannot_move"] if each["name"] == "not json"),
     }

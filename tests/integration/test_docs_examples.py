@@ -23,7 +23,10 @@ from tests.making import a_job
 from tests.unit.doc_pages import DOCS
 
 # With real processes and curl: tests/acceptance follows these.
-BY_CURL = {DOCS / "how-to" / "use-the-api.md", DOCS / "how-to" / "call-a-webhook.md"}
+BY_CURL = {
+    *(DOCS / "how-to" / "use-the-api.md", DOCS / "how-to" / "call-a-webhook.md"),
+    DOCS / "how-to" / "move-from-celery-beat.md",
+}
 BY_BROWSER = {DOCS / "how-to" / "run-the-admin.md"}
 # Tests of their own follow these: test_docs_why.py makes a past, test_docs_as_code.py writes files.
 BY_SCENE = {DOCS / "how-to" / "find-out-why-it-did-not-run.md", DOCS / "how-to" / "keep-jobs-as-code.md"}

@@ -1,7 +1,7 @@
 """Settings of the old project. Where its database is, `OLD_DATABASE_URL` says."""
 
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -44,6 +44,7 @@ CELERY_BEAT_SCHEDULE = {
     "some-minutes": {"task": "onbeat.echo", "schedule": crontab(minute=[5, 20], hour={12})},
     "sunset": {"task": "onbeat.echo", "schedule": _sunset},
     "tides": {"task": "onbeat.echo", "schedule": Tides(3600)},
+    "own-clock": {"task": "onbeat.echo", "schedule": crontab(minute=0, nowfun=lambda: datetime.now(UTC))},
     "half-a-second": {"task": "onbeat.echo", "schedule": 0.5},
     "not json": {"task": "onbeat.echo", "schedule": 60.0, "kwargs": {"of": object()}},
     "countdown": {"task": "onbeat.echo", "schedule": 60.0, "options": {"countdown": 5, "expires": 30}},
