@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as project_settings
 from django.core.management import CommandError, call_command
 
 from access.models import AuditEntry
@@ -17,6 +18,7 @@ from executions.clock import database_now
 from jobs import definitions
 from jobs.models import Job, JobState, Schedule
 from jobs.recurrence import Cron
+from terminal.importing import databases
 from tests.integration.old_tables import OldTables
 from tests.making import a_job
 
@@ -362,6 +364,12 @@ def test_another_database_is_read_and_not_written(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("OLD_DATABASE", address)
     assert told("--database-from-env", "OLD_DATABASE") == document
     assert (tmp_path / "old.sqlite3").read_bytes() == before
+
+
+def test_whatever_is_said_to_another_database_it_is_not_written(tmp_path: Path, is_full: bool) -> None:
+    address = project_settings.DATABASE_URL if is_full else a_database(tmp_path / "old.sqlite3")
+    with pytest.raises(CommandError, match=r"read-?only"), databases.opened(address) as database:
+        database.cursor().execute("CREATE TABLE not_here (x integer)")
 
 
 @pytest.mark.parametrize(
