@@ -129,7 +129,7 @@ def changes_around(now: datetime) -> list[tuple[dst.Change, dst.Change]]:
     change = dst.next_change(BERLIN, now + timedelta(days=20), until=now + timedelta(days=400))
     while change is not None and len(pairs) < 2:
         beside = dst.next_change(
-            NEW_YORK, change.instant - timedelta(days=20), until=change.instant + timedelta(days=20)
+            NEW_YORK, change.instant - timedelta(days=25), until=change.instant + timedelta(days=25)
         )
         assert beside is not None
         pairs.append((change, beside))
