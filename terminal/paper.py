@@ -88,12 +88,20 @@ class Paper:
 
     @contextmanager
     def progress(self, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """A bar on the standard error, where that is a terminal. Yields what to call with how many more are done."""
+        """A bar on the standard error, where that is a terminal. Yields what to call with how many more are done.
+
+        Whoever stops it in the middle is told how far it came.
+        """
         columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
         is_shown = self._aside.is_terminal and not self.is_json
-        with Progress(*columns, console=self._aside, disable=not is_shown, transient=True) as bar:
-            task = bar.add_task(what, total=total)
-            yield lambda done: bar.advance(task, done)
+        bar = Progress(*columns, console=self._aside, disable=not is_shown, transient=True)
+        task = bar.add_task(what, total=total)
+        try:
+            with bar:
+                yield lambda done: bar.advance(task, done)
+        except KeyboardInterrupt:
+            self.aside(f"Stopped: {bar.tasks[0].completed:,.0f} were done, and stay so.")
+            raise
 
 
 def as_json(value: Any) -> str:

@@ -69,28 +69,28 @@ exit code is 1 if nothing could be done."""
             refuse(f"--per-second must be 1 to {MOST_REPLAYS_PER_SECOND}, not {per_second}.")
         if asked["message"]:
             return _replay_messages(asked)
-        begins_at: datetime | None = None
+        last: datetime | None = None  # when the latest of those that were replayed comes
 
         def do(matching: Matching, said: Any) -> int:
-            nonlocal begins_at
+            nonlocal last
             done = deeds.replay_dead(
                 matching,
                 subject=_SUBJECT,
                 said=said,
                 note=asked["note"],
                 per_second=per_second,
-                begins_at=begins_at,
+                begins_at=None if last is None else last + timedelta(seconds=1 / per_second),
                 most=BATCH,
                 **payload,
                 **asked.signature,
             )
-            if done.last_due_at is not None:
-                begins_at = done.last_due_at + timedelta(seconds=1 / per_second)
+            last = done.last_due_at or last
             return done.count
 
         told = _settle(asked, "replay", do)
-        last = f"The last comes at {clock(begins_at)}." if begins_at is not None else ""
-        return replace(told, shown=[*told.shown, last]) if last and told.data["done"] > 1 else told
+        if last is None or told.data["done"] < 2:
+            return told
+        return replace(told, shown=[*told.shown, f"The last comes at {clock(last)}."])
 
 
 class Discard(Verb):

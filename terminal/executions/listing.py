@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import RenderableType
@@ -46,8 +46,9 @@ class List(Verb):
         items = [in_list(row) for row in page.rows]
         shown: list[RenderableType] = [executions_table(items, has_job=sought.job_id is None)] if items else []
         if page.last is not None:
-            before = page.last.fire_time.isoformat(timespec="seconds")
-            shown.append(f"There may be older ones: --until {before} shows what fired before.")
+            # To the next second: rather one that was shown again than one of the same second never.
+            until = page.last.fire_time.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1)
+            shown.append(f"There may be older ones; --until {until:%Y-%m-%dT%H:%M:%SZ} goes on from here.")
         elif not items:
             shown.append("There is no execution yet." if sought == Sought() else "No execution matches.")
         return Told({"items": items, "has_more": page.last is not None}, shown)

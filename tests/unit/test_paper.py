@@ -87,3 +87,13 @@ def test_a_line_comes_at_once_and_as_json_is_a_document_of_its_own() -> None:
         paper.line(Text("a line"), {"at": datetime(2026, 1, 1, tzinfo=UTC)})
         last = flushed[-1]
         assert (json.loads(last) == {"at": "2026-01-01T00:00:00Z"}) if is_json else last == "a line\n"
+
+
+def test_whoever_stops_a_bar_is_told_how_far_it_came() -> None:
+    errors = StringIO()
+    paper = Paper(StringIO(), errors, is_json=True)
+    with pytest.raises(KeyboardInterrupt), paper.progress("Cancel", 5000) as advance:
+        advance(1000)
+        advance(200)
+        raise KeyboardInterrupt
+    assert errors.getvalue() == "Stopped: 1,200 were done, and stay so.\n"
