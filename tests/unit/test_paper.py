@@ -92,8 +92,13 @@ def test_a_line_comes_at_once_and_as_json_is_a_document_of_its_own() -> None:
 def test_whoever_stops_a_bar_is_told_how_far_it_came() -> None:
     errors = StringIO()
     paper = Paper(StringIO(), errors, is_json=True)
-    with pytest.raises(KeyboardInterrupt), paper.progress("Cancel", 5000) as advance:
-        advance(1000)
-        advance(200)
-        raise KeyboardInterrupt
+
+    def stopped_in_the_middle() -> None:
+        with paper.progress("Cancel", 5000) as advance:
+            advance(1000)
+            advance(200)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped_in_the_middle()
     assert errors.getvalue() == "Stopped: 1,200 were done, and stay so.\n"
