@@ -128,7 +128,9 @@ def pause(
 
     This and the verbs below may name the version they begin from; an edit that came between is then not passed over.
     """
+    check_text(InvalidDefinition, reason=reason, by=by, through=through)
     now = now or database_now()
+    check_moment("until", until, now=now)
     with transaction.atomic():
         held = _hold(job, version)
         pause_all([held], reason=reason, until=until, by=by, through=through, now=now)
@@ -139,8 +141,6 @@ def pause_all(
     held: Sequence[Held], *, reason: str, until: datetime | None = None, by: str, through: str, now: datetime
 ) -> None:
     """Many jobs that are held, in as many statements as one."""
-    check_text(InvalidDefinition, reason=reason, by=by, through=through)
-    check_moment("until", until, now=now)
     reason, by = (storable_text(text, REASON_CHARACTERS) for text in (reason, by))
     edits = Edits(by=by, through=through, now=now)
     firing = [one for one in held if one.schedule is not None and one.schedule.is_active]
@@ -173,6 +173,7 @@ def resume(
 
     A pause that was set to end has ended then, also if nobody came to say so: fires since are late, not paused.
     """
+    check_text(InvalidDefinition, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
         held = _hold(job, version)
@@ -182,7 +183,6 @@ def resume(
 
 def resume_all(held: Sequence[Held], *, by: str, through: str, now: datetime) -> None:
     """Those of many held jobs that are paused, in as many statements as one."""
-    check_text(InvalidDefinition, by=by, through=through)
     edits = Edits(by=by, through=through, now=now)
     for one in held:
         if one.job.state != JobState.PAUSED:
@@ -211,6 +211,7 @@ def archive(
     now: datetime | None = None,
 ) -> Job:
     """End a job for good and free its key. Its history stays; runs that were asked for still run."""
+    check_text(InvalidDefinition, reason=reason, by=by, through=through)
     now = now or database_now()
     with transaction.atomic():
         held = _hold(job, version)
@@ -220,7 +221,6 @@ def archive(
 
 def archive_all(held: Sequence[Held], *, reason: str = "", by: str, through: str, now: datetime) -> None:
     """Many jobs that are held, in as many statements as one."""
-    check_text(InvalidDefinition, reason=reason, by=by, through=through)
     edits = Edits(by=by, through=through, now=now)
     edits.take_back(held, reason="the job was archived before this was published")
     for one in held:

@@ -33,14 +33,6 @@ def _no_month_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partitions, "_DROPPER_PATIENCE_MS", 1)
 
 
-@pytest.fixture(autouse=True)
-def _months_of_other_tests_are_not_looked_at(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stay when a test's transaction is rolled back, empty, and could all be dropped."""
-    existing, now = partitions.existing, database_now()
-    old, new = (partitions.Month.of(now - days * DAY) for days in (200, 30))
-    monkeypatch.setattr(partitions, "existing", lambda: [month for month in existing() if month == old or month >= new])
-
-
 @pytest.fixture
 def now() -> datetime:
     return database_now()

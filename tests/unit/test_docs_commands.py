@@ -42,7 +42,8 @@ def test_every_help_has_an_example_of_its_own_command(name: str) -> None:
     command = COMMANDS[name]
     assert isinstance(command, ExampledCommand)
     for each in command.made() if isinstance(command, PeoplesCommand) else [command]:
-        beginning = f"{name} {each.name}".strip() if hasattr(each, "does") else name
+        is_meant = isinstance(command, PeoplesCommand) and command.default == getattr(each, "name", "")
+        beginning = f"{name} {each.name}".strip() if hasattr(each, "does") and not is_meant else name
         assert each.examples
         assert [example for example in each.examples if not f"{example} ".startswith(f"{beginning} ")] == []
 
@@ -62,7 +63,10 @@ def test_every_example_can_be_typed(name: str, example: str) -> None:
     """As far as it can be told without doing it. The arguments of a worker are Celery's."""
     words = shlex.split(example.split(" > ")[0])
     assert words[0] == name
-    parsed: Any = _parser(COMMANDS[name], name).parse_args(words[1:])
+    command = COMMANDS[name]
+    names = [verb.name for verb in command.made()] if isinstance(command, PeoplesCommand) else [""]
+    is_default_meant = names[0] and (len(words) == 1 or words[1] not in names)
+    parsed: Any = _parser(command, name).parse_args([*([command.default] if is_default_meant else []), *words[1:]])  # type: ignore[attr-defined]
     assert parsed is not None
 
 
