@@ -17,6 +17,7 @@ from executions.storable import in_a_line
 from executions.surroundings import without_logins
 from terminal.doctor import (
     beats,
+    code,
     database,
     executions,
     folder,
@@ -87,6 +88,7 @@ AREAS = (
     Area("workers", "whether they live, versions, pools, attempts of those that are lost", workers),
     Area("schedules", "those that cannot be read, never fire, or are late; pauses that did not end", schedules),
     Area("jobs", "tasks that no worker knows, queues that nobody takes from, secrets that are missing", jobs),
+    Area("code", "schedules declared beside tasks: mistakes, and whether the stored jobs still say the same", code),
     Area("executions", "those that got stuck: due, queued or running for too long; dead letters", executions),
     Area("upkeep", "duties that are not done: rows and months past their days, the forecast", upkeep),
 )

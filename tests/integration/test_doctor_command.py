@@ -54,7 +54,7 @@ def test_in_a_healthy_installation_nothing_is_found_but_notes(well: datetime, is
     broker = "rabbitmq" if is_full else "folder"
     assert names == [
         *("settings", "database", "redis", broker, "beats", "workers"),
-        *("schedules", "jobs", "executions", "upkeep"),
+        *("schedules", "jobs", "code", "executions", "upkeep"),
     ]
     assert all(area["is_examined"] for area in told.document["areas"])
 
@@ -184,7 +184,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs(well: da
         for number in range(count):
             a_job(now=well, key=f"{count}-{number}", schedule=Cron(f"{number} 7 * * *"))
         with CaptureQueriesContext(connection) as captured:
-            doctor("beats", "workers", "schedules", "jobs", "executions", "upkeep")
+            doctor("beats", "workers", "schedules", "jobs", "code", "executions", "upkeep")
         return len(captured)
 
     asked(1)

@@ -59,7 +59,7 @@ def test_a_database_that_does_not_answer_is_one_error_and_what_needs_it_is_passe
     assert told.bad[0] == "database.E01"
     assert "Connection refused" in told.only("database.E01")["says"]
     passed_by = [area["name"] for area in told.document["areas"] if not area["is_examined"]]
-    assert passed_by == ["beats", "workers", "schedules", "jobs", "executions", "upkeep"]
+    assert passed_by == ["beats", "workers", "schedules", "jobs", "code", "executions", "upkeep"]
     assert told.says("redis").startswith("Redis ")
     assert told.says("rabbitmq").startswith("RabbitMQ ")
 
