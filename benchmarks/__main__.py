@@ -68,6 +68,18 @@ def admin_in_words(figures: dict[str, Any]) -> str:
     return admin.in_words(figures)
 
 
+def measure_apply(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import apply
+
+    return apply.measure(options.jobs)
+
+
+def apply_in_words(figures: dict[str, Any]) -> str:
+    from benchmarks import apply
+
+    return apply.in_words(figures)
+
+
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(prog="python -m benchmarks")
     shared = argparse.ArgumentParser(add_help=False)
@@ -115,6 +127,11 @@ def parser() -> argparse.ArgumentParser:
     keep = "fill this database and leave it there; if it was left there before, measure on it as it is"
     admin.add_argument("--keep", metavar="DATABASE", default="", help=keep)
     admin.set_defaults(measure=measure_admin, in_words=admin_in_words)
+
+    what = "what it takes to apply a file of many jobs, beside its budget and making them one by one"
+    apply = names.add_parser("apply", parents=[shared], help=what, description=what)
+    apply.add_argument("--jobs", type=positive, default=10_000, help="how many the file holds (default 10000)")
+    apply.set_defaults(measure=measure_apply, in_words=apply_in_words)
     return whole
 
 
