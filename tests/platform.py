@@ -41,6 +41,11 @@ def _is_answering(address: str) -> bool:
         return False
 
 
+def _heed_ctrl_c() -> None:
+    """As at a terminal: who is started in the background passes on that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Process:
     """One started process, in a session of its own, so that it and its children can be killed together."""
 
@@ -56,6 +61,7 @@ class Process:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=_heed_ctrl_c,
             )
         self.pid = self._popen.pid
 

@@ -222,7 +222,7 @@ def start_worker(tmp_path: Path, url: str) -> Iterator[Callable[[], "subprocess.
 def test_a_celery_worker_killed_with_its_children_loses_no_task(
     tmp_path: Path, root: Path, url: str, start_worker: Callable[[], "subprocess.Popen[str]"]
 ) -> None:
-    app = Celery("embedded", broker=url)
+    app = Celery("embedded", broker=url, set_as_current=False)
     with app.connection_for_write() as connection:
         for n in range(6):
             app.send_task("embedded_app.work", [n], connection=connection)
@@ -249,7 +249,7 @@ def test_a_celery_worker_killed_with_its_children_loses_no_task(
 def test_a_celery_worker_shut_down_in_haste_gives_its_messages_back_at_once(
     tmp_path: Path, root: Path, url: str, start_worker: Callable[[], "subprocess.Popen[str]"]
 ) -> None:
-    app = Celery("embedded", broker=url)
+    app = Celery("embedded", broker=url, set_as_current=False)
     with app.connection_for_write() as connection:
         app.send_task("embedded_app.work", [0], connection=connection)
     worker = start_worker()

@@ -2,17 +2,18 @@
 
 import uuid
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from celery import current_app
+from django.conf import settings as project_settings
 from django.db import transaction
 from kombu import Connection
 from pytest_django import DjangoDbBlocker, Settings
 
 from access.rate_limit import RateLimit
-from executions import queues
+from executions import partitions, queues
 from executions.clock import database_now
 from executions.dispatch import Publisher
 from executions.models import Execution
@@ -56,6 +57,20 @@ def furniture(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iter
     with django_db_blocker.unblock(), transaction.atomic():
         yield furnish(database_now())
         transaction.set_rollback(True)
+
+
+@pytest.fixture
+def no_old_months(db: None) -> None:
+    """Those that other tests left on PostgreSQL are dropped: a rollback does not take them back."""
+    if not partitions.are_used():
+        return
+    lately = partitions.Month.of(database_now() - timedelta(days=project_settings.ONBEAT_EXECUTIONS_RETENTION_DAYS))
+    # Not by the transaction of the test: to look at the months would hold them.
+    with partitions._own_connection(5000) as own, own.cursor() as cursor:
+        for parent in partitions.PARENTS:
+            for month in partitions._months_of(cursor, parent):
+                if month < lately:
+                    cursor.execute(f'DROP TABLE "{parent}_{month}"')
 
 
 @pytest.fixture

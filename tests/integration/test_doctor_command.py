@@ -21,7 +21,7 @@ from tests.doctoring import all_is_well, doctor
 from tests.integration.conftest import Queues
 from tests.making import a_job
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_old_months")]
 
 
 @pytest.fixture

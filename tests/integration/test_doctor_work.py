@@ -24,7 +24,7 @@ from tests.integration.conftest import Queues
 from tests.making import a_job, asked_for, claimed, every_minute, planned
 from workers.models import Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_old_months")]
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 

@@ -283,7 +283,7 @@ def test_a_publish_that_cannot_reach_the_disk_fails_and_leaves_nothing(
 
 def test_urls(url: str, root: Path, tmp_path: Path) -> None:
     spaced = f"folder://{quote(str(tmp_path))}/with%20space"
-    with Celery(broker=spaced).connection() as connection:
+    with Celery(broker=spaced, set_as_current=False).connection() as connection:
         assert connection.transport.root == connection.clone().transport.root == tmp_path / "with space"
         assert (connection.transport.driver_type, connection.supports_exchange_type("fanout")) == ("folder", False)
     for wrong in ("folder://", "folder:///", "folder://relative/path"):

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django_celery_results.models import TaskResult
-from pytest_django import DjangoDbBlocker
 
 from access import audit
 from access.models import AuditEntry, IdempotentAnswer
@@ -24,7 +23,7 @@ from terminal.frame import Exit
 from terminal.management.commands.retention import Command
 from tests.making import a_job, claimed, planned, seconds, succeeded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_old_months")]
 DAY = timedelta(days=1)
 
 
@@ -36,14 +35,6 @@ def _no_month_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def now() -> datetime:
     return database_now()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_old_months(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
-    """Those that other tests left are dropped, before any transaction of these looks at them."""
-    with django_db_blocker.unblock():
-        while retention.prune(database_now()).months:
-            pass
 
 
 @pytest.fixture
