@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -24,6 +24,7 @@ from api.problems import Place, Problem, problem_of
 from executions.commands import PlatformCommand, shown_examples, user
 from jobs.refusals import InvalidRun
 from terminal.paper import Paper
+from terminal.parsing import SentenceParser, look_arguments
 
 THROUGH = "command"
 _WIDTH = 100  # of the text in --help
@@ -98,7 +99,7 @@ class Verb:
         raise NotImplementedError
 
     @staticmethod
-    def option_of(pointer: str) -> str:
+    def option_of(pointer: str, _asked: "Asked", /) -> str:
         """What to call a place of a body that the API's code refuses."""
         return pointer.lstrip("/").replace("/", ".")
 
@@ -126,6 +127,7 @@ class PeoplesCommand(PlatformCommand):
 
     verbs: ClassVar[Sequence[type[Verb]]]
     default: ClassVar[str] = ""  # the verb that is meant where none is named; nothing: the help is shown
+    suppressed_base_arguments = {"--version", "--settings", "--pythonpath"}
 
     @classmethod
     def made(cls) -> list[Verb]:
@@ -135,7 +137,8 @@ class PeoplesCommand(PlatformCommand):
         verbs = self.made()
         options = {} if verbs[0].name else verbs[0].parser_options()
         said = options.pop("description", self.help)
-        parser = super().create_parser(prog_name, subcommand, **options, **kwargs)
+        parser: Any = super().create_parser(prog_name, subcommand, **options, **kwargs)
+        parser.__class__ = SentenceParser  # Django makes one of its own class
         parser.description = said
         return parser
 
@@ -144,9 +147,18 @@ class PeoplesCommand(PlatformCommand):
         if not verbs[0].name:
             verbs[0].prepare(parser)
             return
-        listed = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND", title="commands")
+        listed = parser.add_subparsers(
+            prog=f"./onbeat {parser.prog.split()[-1]}",
+            parser_class=SentenceParser,
+            dest="subcommand",
+            required=True,
+            metavar="COMMAND",
+            title="commands",
+        )
         for verb in verbs:
-            verb.prepare(listed.add_parser(verb.name, help=verb.does, **verb.parser_options()))
+            its_parser = listed.add_parser(verb.name, help=verb.does, **verb.parser_options())
+            verb.prepare(its_parser)
+            look_arguments(its_parser)
 
     def run_from_argv(self, argv: list[str]) -> None:
         names = [verb.name for verb in self.made() if verb.name]
@@ -155,10 +167,13 @@ class PeoplesCommand(PlatformCommand):
         elif names and not argv[2].startswith("-") and argv[2] not in names:
             near = get_close_matches(argv[2], names, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
-            self.stderr.write(f"There is no command {argv[2][:80]!r} of {argv[1]}; {remedy}")
+            self.stderr.write(f"onbeat: There is no command {argv[2][:80]!r} of {argv[1]}; {remedy}")
             sys.exit(Exit.REFUSED)
         try:
             super().run_from_argv(argv)
+        except CommandError as refused:  # before it began: what was typed cannot be read
+            self.stderr.write(f"onbeat: {refused}")
+            sys.exit(refused.returncode)
         except BrokenPipeError:
             # Whoever read it has seen enough, as `head` has; nothing is to be written when Python ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -175,7 +190,7 @@ class PeoplesCommand(PlatformCommand):
             is_colour_forbidden=options["no_color"],
         )
         asked = Asked(Namespace(**options), paper, options.get("by") or user())
-        with _quiet(is_wanted=options["verbosity"] < 2), _refusals_in_a_sentence(verb):
+        with _quiet(is_wanted=options["verbosity"] < 2), _refusals_in_a_sentence(verb, asked):
             told = verb.act(asked)
         if told is None:
             return
@@ -193,7 +208,7 @@ def refuse(text: str) -> NoReturn:
 
 
 @contextmanager
-def _refusals_in_a_sentence(verb: Verb) -> Iterator[None]:
+def _refusals_in_a_sentence(verb: Verb, asked: Asked) -> Iterator[None]:
     try:
         yield
     except (CommandError, SystemExit):
@@ -202,21 +217,29 @@ def _refusals_in_a_sentence(verb: Verb) -> Iterator[None]:
         problem = problem_of(error)
         if problem is None or problem.status >= 500:
             raise
-        said = _sentence(problem, error, verb)
-        for otherwise, here in verb.called_here.items():
-            said = said.replace(otherwise, here)
-        raise CommandError(said, returncode=Exit.REFUSED) from None
+        raise CommandError(_sentence(problem, error, verb, asked), returncode=Exit.REFUSED) from None
 
 
-def _sentence(problem: Problem, error: Exception, verb: Verb) -> str:
+def _sentence(problem: Problem, error: Exception, verb: Verb, asked: Asked) -> str:
     if isinstance(error, InvalidRun) or not problem.places:
-        return problem.detail
-    return "\n".join(_told(place, verb.option_of) for place in problem.places)
+        return _called_here(problem.detail, verb)
+    return "\n".join(_told(place, verb, asked) for place in problem.places)
 
 
-def _told(place: Place, option_of: Callable[[str], str]) -> str:
-    where = option_of(place.pointer) if place.pointer else f"--{place.parameter}" if place.parameter else ""
-    return f"{where}: {place.detail}" if where and "This must" in place.detail else place.detail
+def _told(place: Place, verb: Verb, asked: Asked) -> str:
+    """With the option to correct, where there is one."""
+    detail, pointer = _called_here(place.detail, verb), place.pointer or ""
+    where = verb.option_of(pointer, asked) if pointer else f"--{place.parameter}" if place.parameter else ""
+    for subject in ("This ", f"{pointer.lstrip('/').replace('/', '.')} "):
+        if where and detail.startswith(subject):
+            return detail.replace(subject, f"{where} ", 1)
+    return detail if where in detail or not where.startswith("--") else f"{where}: {detail}"
+
+
+def _called_here(said: str, verb: Verb) -> str:
+    for otherwise, here in verb.called_here.items():
+        said = said.replace(otherwise, here)
+    return said
 
 
 @contextmanager
