@@ -8,6 +8,7 @@ from django.db import transaction
 from api.jobs import bodies, deeds
 from api.jobs.bodies import JobBody
 from api.jobs.named import anchor_of, check_state, held, schedule_of
+from api.jobs.targets import target_written
 from executions.clock import database_now
 from jobs.finding import find
 from jobs.models import JobState
@@ -34,7 +35,7 @@ class Create(Verb):
         options.add(parser)
 
     def act(self, asked: Asked) -> Told:
-        said = options.body_said(asked)
+        said = options.said_in(asked).body()
         check_key(said, asked["key"])
         check_state(said, JobState.ACTIVE)
         if "target" not in said:
@@ -69,12 +70,13 @@ class Change(Verb):
         )
 
     def act(self, asked: Asked) -> Told:
-        patch = options.body_said(asked) | _taken_away(asked)
-        check_key(patch, asked["key"])
-        if not patch:
+        said_here, gone = options.said_in(asked), _taken_away(asked)
+        if not (said_here.file or said_here.options or gone):
             refuse("Say what to change, such as --cron or --queue; `jobs change --help` lists what there is.")
         with transaction.atomic():
             job = held(find(asked["key"]))
+            patch = said_here.body(target_written(job)) | gone
+            check_key(patch, asked["key"])
             check_state(patch, job.state)
             schedule, now = schedule_of(job), database_now()
             body = bodies.patched(job, schedule, patch)
@@ -92,4 +94,9 @@ def check_key(body: dict[str, Any], key: str) -> None:
 
 
 def _taken_away(asked: Asked) -> dict[str, Any]:
-    return {name: None for name in ("schedule", "timeout", "max_concurrency") if asked[f"no_{name}"]}
+    gone = [name for name in ("schedule", "timeout", "max_concurrency") if asked[f"no_{name}"]]
+    for option in options.OPTIONS:
+        name = option.pointer.partition("/")[0]
+        if name in gone and asked[option.dest] is not None:
+            refuse(f"--{option.name} and --no-{name.replace('_', '-')} exclude each other; say one of them.")
+    return dict.fromkeys(gone)

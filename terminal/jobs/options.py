@@ -1,10 +1,12 @@
 """A job's definition as options of a command line, and the body of the API that they say.
 
 Owns the names of the options. Invariant: an option says one place of the body, so that what the API's code refuses is
-told by the option to correct. What no option says can be read from a file.
+told by the option to correct. What no option says can be read from a file; what is said goes over the file as a
+change goes over a job, and of a request only what is named.
 """
 
 import json
+import re
 import sys
 from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Callable, Mapping
@@ -15,12 +17,15 @@ from typing import Any
 
 import yaml
 
+from api.jobs import bodies
 from executions.retry import Backoff
 from executions.states import Overlap
 from jobs.misfires import Misfire
 from jobs.refusals import InvalidRun, shown
 from terminal.frame import Asked, refuse
 from terminal.moments import duration_of, moment_of
+
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Option:
 
 
 def _whole(option: str, text: str) -> int:
-    if not text.lstrip("-").isdecimal() or not text.isascii():
+    if not _WHOLE.fullmatch(text):
         raise InvalidRun(option, f"--{option} {shown(text)} is no whole number.")
     return int(text)
 
@@ -64,7 +69,7 @@ def parsed_json(option: str, text: str) -> Any:
         said = read_text("-" if text == "-" else text[1:])
     try:
         return json.loads(said)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         remedy = "quote it for the shell, such as '{\"tenant\": 7}'"
         raise InvalidRun(option, f"--{option} is no JSON ({error}); {remedy}.") from None
 
@@ -117,15 +122,28 @@ OPTIONS = (
     Option("max-concurrency", "max_concurrency", "How many may run at once.", _whole),
     Option("owner", "owner", "Whose job it is: a label, and a filter."),
 )
-_OF_POINTER = {f"/{option.pointer}": f"--{option.name}" for option in OPTIONS} | {"/tags": "--tag", "/key": "KEY"}
+_OF_POINTER = {f"/{option.pointer}": (f"--{option.name}", option.dest) for option in OPTIONS}
+_OF_POINTER |= {"/tags": ("--tag", "tag"), "/key": ("KEY", "key")}
 
 
-CALLED_HERE = {'"lives_elsewhere": true in the target': "--lives-elsewhere"}
+CALLED_HERE = {
+    '"lives_elsewhere": true in the target': "--lives-elsewhere",
+    "A target is one of task and http": "A job runs one of --task and --url",
+    "url is missing": "--url is missing",
+    "A schedule is one of cron, every, once": "A schedule is one of --cron, --every, --once-at and --once-in",
+    "timezone belongs to cron": "--timezone belongs to --cron",
+    "anchor belongs to every": "--anchor belongs to --every",
+    'use "every" in place of "cron"': "use --every in place of --cron",
+    "Say when: at or delay": "Say when: --once-at or --once-in",
+    "pause, resume and DELETE do": "`jobs pause`, `jobs resume` and `jobs archive` do",
+}
 
 
-def option_of(pointer: str) -> str:
-    """The option that says this place of the body, or else the place."""
-    return _OF_POINTER.get(pointer, pointer.lstrip("/").replace("/", "."))
+def option_of(pointer: str, asked: Asked) -> str:
+    """The option that says this place of the body; or else the place, as the file has it."""
+    option, dest = _OF_POINTER.get(pointer, ("", ""))
+    is_of_file = asked["file"] is not None and (not dest or asked[dest] is None)
+    return pointer.lstrip("/").replace("/", ".") if is_of_file or not option else option
 
 
 def add(parser: ArgumentParser) -> None:
@@ -151,20 +169,44 @@ def add(parser: ArgumentParser) -> None:
     )
 
 
-def body_said(asked: Asked) -> dict[str, Any]:
-    """What the file and the options say, as a body that is not checked yet."""
-    body: dict[str, Any] = _from_file(asked["file"]) if asked["file"] else {}
+@dataclass(frozen=True)
+class SaidHere:
+    """What a file and the options say, not checked yet."""
+
+    file: dict[str, Any]
+    options: dict[str, Any]
+
+    def body(self, target: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The options over the file, or over the target that the job has."""
+        if "target" not in self.options:
+            return bodies.merged(self.file, self.options)
+        target = _target_over(self.file.get("target", target), self.options["target"])
+        return bodies.merged(self.file, {**self.options, "target": target})
+
+
+def said_in(asked: Asked) -> SaidHere:
+    said: dict[str, Any] = {}
     for option in OPTIONS:
         text = asked[option.dest]
         if text is not None:
-            _put(body, option.pointer.split("/"), option.read(option.name, text))
+            _put(said, option.pointer.split("/"), option.read(option.name, text))
     if asked["lives_elsewhere"]:
-        _put(body, ["target", "lives_elsewhere"], True)
+        _put(said, ["target", "lives_elsewhere"], True)
     if asked["keep_result"] is not None:
-        body["keep_result"] = asked["keep_result"]
+        said["keep_result"] = asked["keep_result"]
     if asked["tag"] is not None:
-        body["tags"] = asked["tag"]
-    return body
+        said["tags"] = asked["tag"]
+    return SaidHere(_from_file(asked["file"]) if asked["file"] else {}, said)
+
+
+def _target_over(before: Any, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Another method or url of the same request; a task in place of a request is another target."""
+    if not isinstance(before, Mapping) or ("http" in before) != ("http" in said):
+        return dict(said)
+    after = {**before, **said}
+    if isinstance(before.get("http"), Mapping) and "http" in said:
+        after["http"] = {**before["http"], **said["http"]}
+    return after
 
 
 def _put(body: dict[str, Any], path: list[str], value: Any) -> None:
@@ -176,10 +218,17 @@ def _put(body: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _from_file(source: str) -> dict[str, Any]:
-    read = plain(read_yaml(source))
+    read = _plainly(read_yaml(source), source)
     if not isinstance(read, dict):
         refuse(f"{source} does not hold one definition: write names and values, as `jobs show KEY --json` does.")
     return read
+
+
+def _plainly(read: Any, source: str) -> Any:
+    try:
+        return plain(read)
+    except RecursionError:
+        refuse(f"{source} is nested too deeply to be a definition.")
 
 
 def read_yaml(source: str) -> Any:
