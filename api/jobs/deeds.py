@@ -4,18 +4,20 @@ REST, the admin and the commands call these. Invariant: the deed and its entry s
 may have begun; what changed nothing leaves no entry.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 
 from access import audit
-from api.jobs.named import as_stored, subject_of
+from api.jobs.named import as_held, as_stored, subject_of
 from jobs import applying, definitions, new_jobs, runs, upserts
 from jobs import backfill as backfilling
 from jobs.applying import Becomes, Rules, Step
 from jobs.backfill import Preview
+from jobs.edits import Held, hold
 from jobs.models import Job, JobState, JobVersion
 from jobs.runs import Asked, Wanted
 from jobs.upserts import Became, Put, Said
@@ -80,6 +82,29 @@ def archive(job: Job, *, reason: str = "", version: int | None = None, by: str, 
     archived = definitions.archive(job, reason=reason, version=version, by=by, through=through)
     _record_change("job.archive", archived, before, by=by, through=through, note=reason)
     return archived
+
+
+@transaction.atomic
+def pause_all(
+    jobs: Sequence[Job], *, reason: str, until: datetime | None = None, by: str, through: str, now: datetime
+) -> None:
+    """All of them or none, as the two below, and in as many statements as one."""
+    signature: dict[str, Any] = {"by": by, "through": through, "now": now}
+    with _recorded("job.pause", jobs, **signature, note=reason) as held:
+        definitions.pause_all(held, reason=reason, until=until, **signature)
+
+
+@transaction.atomic
+def resume_all(jobs: Sequence[Job], *, by: str, through: str, now: datetime) -> None:
+    with _recorded("job.resume", jobs, by=by, through=through, now=now) as held:
+        definitions.resume_all(held, by=by, through=through, now=now)
+
+
+@transaction.atomic
+def archive_all(jobs: Sequence[Job], *, reason: str = "", by: str, through: str, now: datetime) -> None:
+    signature: dict[str, Any] = {"by": by, "through": through, "now": now}
+    with _recorded("job.archive", jobs, **signature, note=reason) as held:
+        definitions.archive_all(held, reason=reason, **signature)
 
 
 @transaction.atomic
@@ -154,6 +179,24 @@ def _kept(jobs: Sequence[Job]) -> dict[tuple[int, int], Any]:
     versions = JobVersion.objects.filter(job__in=newest, version__in=numbers)
     rows = versions.values_list("job_id", "version", "definition")
     return {(pk, number): definition for pk, number, definition in rows if number >= newest[pk] - 1}
+
+
+@contextmanager
+def _recorded(
+    action: str, jobs: Sequence[Job], *, by: str, through: str, now: datetime, note: str = ""
+) -> Iterator[list[Held]]:
+    """Held together, in the order of their ids: whoever names the same ones in another order waits in line."""
+    held = hold([job.pk for job in jobs])
+    for one in held:
+        one.check()
+    before = [as_held(one.job, one.schedule) for one in held]
+    yield held
+    changes = [
+        (one.job, *audit.what_changed(was, as_held(one.job, one.schedule)))
+        for one, was in zip(held, before, strict=True)
+    ]
+    deeds = [audit.Deed(action, subject_of(job), old, new, note=note) for job, old, new in changes if old != new]
+    audit.record_many(deeds, who=by, through=through, now=now)
 
 
 def _record_change(action: str, job: Job, before: Mapping[str, Any], *, by: str, through: str, note: str = "") -> None:

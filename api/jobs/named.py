@@ -76,5 +76,10 @@ def subject_of(job: Job) -> str:
 
 def as_stored(job: Job) -> dict[str, Any]:
     """For the audit trail."""
+    return as_held(job, schedule_of(job))
+
+
+def as_held(job: Job, schedule: Schedule | None) -> dict[str, Any]:
+    """The same for whoever has read both."""
     pause = {"reason": job.paused_reason, "until": job.paused_until} if job.paused_reason or job.paused_until else None
-    return {**stored_definition(job, schedule_of(job)), "state": job.state, "pause": pause}
+    return {**stored_definition(job, schedule), "state": job.state, "pause": pause}
