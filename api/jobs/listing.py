@@ -15,7 +15,7 @@ from api.shapes import ManyInQuery, OneOf
 from jobs.models import Job, JobQuerySet, JobState
 
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)  # jobs without a next fire come last
-_ORDERS: dict[str, type] = {"key": str, "created_at": datetime, "changed_at": datetime, "next_fire_at": datetime}
+ORDERS: dict[str, type] = {"key": str, "created_at": datetime, "changed_at": datetime, "next_fire_at": datetime}
 
 
 class JobQuery(PageQuery):
@@ -27,7 +27,7 @@ class JobQuery(PageQuery):
     target = serializers.CharField(required=False, help_text="The name of the task.")
     search = serializers.CharField(required=False, help_text="In key, task and owner, in capitals or not.")
     order = OneOf(
-        choices=[sign + name for name in _ORDERS for sign in ("", "-")],
+        choices=[sign + name for name in ORDERS for sign in ("", "-")],
         required=False,
         default="key",
         help_text="A field; with - before it, the other way round.",
@@ -43,7 +43,7 @@ def page(query: dict[str, Any]) -> tuple[list[Job], str | None]:
         place=Coalesce("schedule__next_fire_at", Value(_NEVER)) if field == "next_fire_at" else F(field)
     )
     if "cursor" in query:
-        place, pk = read(query["cursor"], [_ORDERS[field], int])
+        place, pk = read(query["cursor"], [ORDERS[field], int])
         way = "lt" if is_down else "gt"
         rows = rows.filter(Q(**{f"place__{way}": place}) | Q(place=place, **{f"pk__{way}": pk}))
     sign = "-" if is_down else ""

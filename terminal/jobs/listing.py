@@ -1,5 +1,6 @@
 """Find jobs: list, show, history, next fires."""
 
+import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,12 +11,14 @@ from rich.console import RenderableType
 from api.executions.answers import in_list
 from api.jobs import listing
 from api.jobs.answers import answered
-from api.jobs.named import job_named
 from api.pages import MOST_ITEMS
 from executions import words
 from executions.clock import database_now
 from executions.finding import Sought, newest_first
+from jobs.finding import find_any
+from jobs.misfires import Misfire
 from jobs.models import Job, JobState
+from jobs.refusals import NoSuchJob
 from terminal import preview
 from terminal.executions.tables import executions_table
 from terminal.frame import Asked, Told, Verb, refuse
@@ -23,17 +26,34 @@ from terminal.paper import facts, strong, table, toned
 
 _FILTERS = ("queue", "owner", "tag", "target", "key_prefix", "search")
 _RUNS = 5
+_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def key_argument(parser: ArgumentParser) -> None:
-    parser.add_argument("key", help="The key of the job; the id finds also one that is over.")
+    parser.add_argument("key", help="The key of the job, or its id; of one that is over, too.")
+
+
+def job_said(name: str) -> Job:
+    """To look at. A key goes before an id, as with the verbs that change something."""
+    try:
+        return find_any(name)
+    except NoSuchJob:
+        job = Job.objects.filter(pk=int(name)).first() if _ID.fullmatch(name) else None
+        if job is None:
+            raise
+        return job
 
 
 class List(Verb):
     name = "list"
     does = "list jobs, by key"
     explains = "Jobs that are not over, unless --state asks for others."
-    examples = ("jobs list", "jobs list --queue mail --search invoice", "jobs list --state PAUSED --json")
+    examples = (
+        "jobs list",
+        "jobs list --queue mail --search invoice",
+        "jobs list --order changed_at --reverse --limit 10",
+        "jobs list --state PAUSED --json",
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         states = [state.value for state in JobState]
@@ -46,14 +66,15 @@ class List(Verb):
         parser.add_argument("--task", dest="target", help="That run this task.")
         parser.add_argument("--prefix", dest="key_prefix", help="Whose keys begin so.")
         parser.add_argument("--search", help="With this in key, task or owner, in capitals or not.")
-        orders = list(listing.JobQuery().fields["order"].choices)  # type: ignore[attr-defined]
-        parser.add_argument("--order", choices=orders, default="key", help="With - before it: the other way round.")
+        parser.add_argument("--order", choices=listing.ORDERS, default="key", help="By what; by key if not given.")
+        parser.add_argument("--reverse", action="store_true", help="The other way round.")
         parser.add_argument(
             "--limit", type=int, default=50, help=f"How many at most, 1 to {MOST_ITEMS}; 50 if not given."
         )
 
     def act(self, asked: Asked) -> Told:
-        query = {**asked.given("state", "order", *_FILTERS), "limit": limit_of(asked["limit"])}
+        order = f"{'-' if asked['reverse'] else ''}{asked['order']}"
+        query = {**asked.given("state", *_FILTERS), "order": order, "limit": limit_of(asked["limit"])}
         now = database_now()
         jobs, cursor = listing.page(query)
         data = answered(jobs, now=now)
@@ -108,7 +129,7 @@ class Show(Verb):
         key_argument(parser)
 
     def act(self, asked: Asked) -> Told:
-        return shown_job(job_named(asked["key"]))
+        return shown_job(job_said(asked["key"]))
 
 
 class Next(Verb):
@@ -122,7 +143,7 @@ class Next(Verb):
         preview.range_arguments(parser)
 
     def act(self, asked: Asked) -> Told:
-        return preview.of_job(job_named(asked["key"]), asked, database_now())
+        return preview.of_job(job_said(asked["key"]), asked, database_now())
 
 
 def shown_job(job: Job, *, said: str = "") -> Told:
@@ -147,13 +168,13 @@ def _job(job: dict[str, Any], now: datetime) -> list[RenderableType]:
         ("fires at most", schedule.get("max_fires")),
         ("from", schedule.get("start")),
         ("until", schedule.get("end")),
-        ("misfire", schedule and "{policy} after {grace} s".format(**schedule["misfire"])),
-        ("jitter", f"up to {schedule['jitter']} s" if schedule.get("jitter") else None),
+        ("misfire", schedule and _misfire_said(schedule["misfire"])),
+        ("jitter", f"up to {words.duration(schedule['jitter'])}" if schedule.get("jitter") else None),
         ("runs", target_said(job["target"])),
         ("arguments", job["args"]),
         ("named arguments", job["kwargs"]),
         ("queue", f"{job['queue']}, priority {job['priority']}"),
-        ("attempts", "{max_attempts}, {backoff} from {initial_delay} s to {max_delay} s".format(**retry)),
+        ("attempts", _attempts_said(retry)),
         ("time limit", job["timeout"] and words.duration(job["timeout"])),
         ("overlap", job["overlap"]),
         ("at once", job["max_concurrency"]),
@@ -163,6 +184,18 @@ def _job(job: dict[str, Any], now: datetime) -> list[RenderableType]:
         ("version", f"{job['version']}, changed {words.clock(job['changed_at'])}"),
     ]
     return [strong(job["key"]), facts(pairs), *(f"! {warning}" for warning in job["warnings"])]
+
+
+def _attempts_said(retry: dict[str, Any]) -> str:
+    if retry["max_attempts"] == 1:
+        return "1"
+    first, most = (words.duration(retry[name]) for name in ("initial_delay", "max_delay"))
+    return f"{retry['max_attempts']}, {retry['backoff']} from {first} to {most}"
+
+
+def _misfire_said(misfire: dict[str, Any]) -> str:
+    limit = f" of the latest {misfire['limit']}" if misfire["policy"] == Misfire.FIRE_ALL.lower() else ""
+    return f"{misfire['policy']}{limit} after {words.duration(misfire['grace'])}"
 
 
 def _pause_said(pause: dict[str, Any]) -> str:
