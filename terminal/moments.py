@@ -25,7 +25,7 @@ def moment_of(option: str, text: str, zone: ZoneInfo = _UTC, *, is_end: bool = F
         day = _day(text)
         if day is None:
             moment = datetime.fromisoformat(text)
-            return moment if moment.tzinfo is not None else _instant(moment, zone, is_end=is_end)
+            return moment.astimezone(UTC) if moment.tzinfo is not None else _instant(moment, zone, is_end=is_end)
         midnight = datetime.combine(day, time())
         if is_end:
             return _instant(midnight + timedelta(days=1), zone, is_end=False) - timedelta(microseconds=1)
@@ -47,7 +47,7 @@ def ahead(option: str, text: str, *, now: datetime, zone: ZoneInfo = _UTC) -> da
 
 
 def _from_now(option: str, text: str, *, now: datetime, way: int, zone: ZoneInfo = _UTC) -> datetime:
-    if not _DURATION.fullmatch(text):
+    if not _DURATION.fullmatch(text.strip()):
         return moment_of(option, text, zone)
     try:
         return now + way * duration_of(option, text)

@@ -26,9 +26,7 @@ def now() -> datetime:
 def jobs(now: datetime) -> list[Job]:
     minutely, daily = every_minute(now + seconds(30)), Cron("30 7 * * *", timezone="Europe/Berlin")
     return [
-        a_job(
-            now=now - seconds(3), key="b.mail", queue="mail", tags=["x", "y"], schedule=every_minute(now + seconds(30))
-        ),
+        a_job(now=now - seconds(3), key="b.mail", queue="mail", tags=["x", "y"], schedule=minutely),
         a_job(now=now - seconds(2), key="a.bill", owner="Billing", schedule=daily),
         a_job(now=now - seconds(1), key="c.asked", task="onbeat.sleep"),
     ]
