@@ -40,6 +40,13 @@ class Run(Verb):
         "jobs run reminder --at 2026-12-01T09:00 --payload @payload.json",
     )
     changes = True
+    called_here = {
+        "run_at ": "--at ",
+        "The priority must": "--priority must",
+        "The args must": "--payload must",
+        "The kwargs must": "--payload must",
+        "A run key must": "--run-key must",
+    }
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("key", help="The key of the job.")
@@ -57,9 +64,9 @@ class Run(Verb):
         parser.add_argument("--timeout", metavar="TIME", help="With --wait: at most so long, such as 10m.")
 
     def act(self, asked: Asked) -> Told:
-        if asked["timeout"] and not asked["wait"]:
+        if asked["timeout"] is not None and not asked["wait"]:
             refuse("--timeout is for --wait; leave it out, or wait.")
-        timeout = duration_of("timeout", asked["timeout"]).total_seconds() if asked["timeout"] else None
+        timeout = duration_of("timeout", asked["timeout"]).total_seconds() if asked["timeout"] is not None else None
         job = find(asked["key"])
         run = deeds.run(job, [_wanted(asked, job)], **asked.signature)[0]
         if not asked["wait"]:
