@@ -83,7 +83,7 @@ def _command(name: str, command: BaseCommand) -> Iterator[str]:
         listed = next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
         for verb in command.made():
             yield f"\n### {name} {verb.name}\n"
-            yield from _verb(verb, listed.choices[verb.name], leave_out=frozenset({"help"}))
+            yield from _verb(verb, listed.choices[verb.name], leave_out=_of_django())
 
 
 def _verb(verb: Verb, parser: Any, *, leave_out: frozenset[str]) -> Iterator[str]:
