@@ -51,7 +51,7 @@ twice, and fires the first time. FEWER, MORE: a schedule that follows real time,
         zone = dst.zone_named(asked["zone"]).key if asked["zone"] else ""
         job = None if asked["job"] is None else _open_job(asked["job"])
         among = clock_change_report.schedules(zone=zone, job=job)
-        with asked.paper.progress("Reading schedules", among.count()) as on_read:
+        with asked.paper.progress("Reading schedules", among.count(), is_whole=True) as on_read:
             found = clock_change_report.report(among, now=database_now(), days=days, on_read=on_read)
         return Told(as_json(found), _shown(found, job))
 

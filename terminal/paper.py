@@ -87,10 +87,10 @@ class Paper:
             self._out.write(line.rstrip() + "\n")
 
     @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    def progress(self, what: str, total: int | None, *, is_whole: bool = False) -> Iterator[Callable[[int], None]]:
         """A bar on the standard error, where that is a terminal. Yields what to call with how many more are done.
 
-        Whoever stops it in the middle is told how far it came.
+        Whoever stops it in the middle is told how far it came; if it is done whole or not at all, that nothing was.
         """
         columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
         is_shown = self._aside.is_terminal and not self.is_json
@@ -100,7 +100,8 @@ class Paper:
             with bar:
                 yield lambda done: bar.advance(task, done)
         except KeyboardInterrupt:
-            self.aside(f"Stopped: {bar.tasks[0].completed:,.0f} were done, and stay so.")
+            done = f"{bar.tasks[0].completed:,.0f} were done, and stay so"
+            self.aside(f"Stopped: {'nothing was done' if is_whole else done}.")
             raise
 
 

@@ -42,7 +42,7 @@ The exit code is 1 if there is an error, else 0. What each finding means: docs/r
             return _listed(chosen(asked["only"]) if asked["only"] else AREAS)
         areas, visit = chosen(asked["only"]), Visit()
         results: list[tuple[Area, Examined]] = []
-        with asked.paper.progress("Examining", len(areas)) as done:
+        with asked.paper.progress("Examining", len(areas), is_whole=True) as done:
             for area in areas:
                 results.append((area, examine(area, visit)))
                 done(1)

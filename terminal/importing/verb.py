@@ -82,7 +82,7 @@ nothing was done."""
         is_applied = asked["apply"] and not (asked["strict"] and plan.cannot)
         if is_applied:
             total = len(plan.that_become(Becomes.CREATED, Becomes.CHANGED))
-            with asked.paper.progress("Moving in", total) as progress:
+            with asked.paper.progress("Moving in", total, is_whole=True) as progress:
                 stored(plan, by=asked.by, now=now, progress=progress)
         shown = (
             list(telling.shown(plan, is_applied=is_applied, now=now)) if tasks or plan.vanished else [_nothing(source)]

@@ -141,15 +141,18 @@ class Apply(_Applying):
 
     def act(self, asked: Asked) -> Told:
         now = database_now()
-        with asked.paper.progress("Reading", None):
+        with asked.paper.progress("Read, check, compare, store", 4, is_whole=True) as step:
             said = files.read(asked["file"], manager=asked["manager"])
-        try:
-            with asked.paper.progress(f"Applying {count(len(said.jobs), 'job')}", None):
-                wanted = bulk.said_of(files.checked(said.jobs), said.jobs, now=now)
+            step(1)
+            try:
+                read = files.checked(said.jobs)
+                step(1)
+                wanted = bulk.said_of(read, said.jobs, now=now)
+                step(1)
                 return self._apply(asked, wanted, said.manager, now)
-        except Exception as error:
-            _refuse_each(error, said)
-            raise
+            except Exception as error:
+                _refuse_each(error, said)
+                raise
 
 
 class Sync(_Applying):

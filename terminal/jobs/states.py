@@ -79,7 +79,7 @@ class _OnJobs(Verb):
 
     def _all(self, jobs: list[Job], asked: Asked) -> list[Job]:
         now = database_now()
-        with asked.paper.progress(self.verb.capitalize(), len(jobs)) as step, transaction.atomic():
+        with asked.paper.progress(self.verb.capitalize(), len(jobs), is_whole=True) as step, transaction.atomic():
             for batch in _batches(sorted(jobs, key=lambda job: job.pk)):
                 self.do(batch, asked, now)
                 step(len(batch))
