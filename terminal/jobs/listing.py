@@ -63,8 +63,8 @@ class List(Verb):
         parser.add_argument("--queue", help="Of this queue.")
         parser.add_argument("--owner", help="Of this owner.")
         parser.add_argument("--tag", help="With this tag.")
-        parser.add_argument("--task", dest="target", help="That run this task.")
-        parser.add_argument("--prefix", dest="key_prefix", help="Whose keys begin so.")
+        parser.add_argument("--task", dest="target", metavar="TASK", help="That run this task.")
+        parser.add_argument("--prefix", dest="key_prefix", metavar="PREFIX", help="Whose keys begin so.")
         parser.add_argument("--search", help="With this in key, task or owner, in capitals or not.")
         parser.add_argument("--order", choices=listing.ORDERS, default="key", help="By what; by key if not given.")
         parser.add_argument("--reverse", action="store_true", help="The other way round.")
@@ -111,7 +111,7 @@ def _jobs_table(jobs: Sequence[dict[str, Any]], now: datetime) -> RenderableType
         )
         for job in jobs
     ]
-    return table(("KEY", "STATE", "SCHEDULE", "NEXT", "LAST", "RUNS"), rows)
+    return table(("KEY", "STATE", "SCHEDULE", "NEXT", "LAST", "RUNS"), rows, whole=["KEY"])
 
 
 def target_said(target: dict[str, Any]) -> str:

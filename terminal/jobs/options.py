@@ -178,10 +178,10 @@ class SaidHere:
 
     def body(self, target: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The options over the file, or over the target that the job has."""
-        if "target" not in self.options:
-            return bodies.merged(self.file, self.options)
-        target = _target_over(self.file.get("target", target), self.options["target"])
-        return bodies.merged(self.file, {**self.options, "target": target})
+        said = dict(self.options)
+        if "target" in said:
+            said["target"] = _target_over(self.file.get("target", target), said["target"])
+        return bodies.merged(self.file, said)
 
 
 def said_in(asked: Asked) -> SaidHere:

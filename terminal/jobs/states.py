@@ -40,7 +40,7 @@ class _OnJobs(Verb):
         parser.add_argument("--tag", help="All with this tag.")
         parser.add_argument("--owner", help="All of this owner.")
         parser.add_argument("--queue", help="All of this queue.")
-        parser.add_argument("--prefix", dest="key_prefix", help="All whose keys begin so.")
+        parser.add_argument("--prefix", dest="key_prefix", metavar="PREFIX", help="All whose keys begin so.")
 
     def do(self, jobs: Sequence[Job], asked: Asked, now: datetime) -> None:
         raise NotImplementedError

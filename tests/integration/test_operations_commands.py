@@ -163,7 +163,7 @@ def test_stats_are_of_a_job_a_queue_and_a_time(counted: datetime) -> None:
         (["--hours", "0"], "--hours must be 1 to 2208, not 0."),
         (["--since", "soon"], "--since 'soon' is no moment"),
         (["--since", "100d"], "Ask for up to 92 days at once."),
-        (["--since", "2d", "--hours", "3"], "not allowed with"),
+        (["--since", "2d", "--hours", "3"], "exclude each other; say one of them."),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_in_a_sentence(counted: datetime, options: list[str], says: str) -> None:
