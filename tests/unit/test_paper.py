@@ -89,16 +89,19 @@ def test_a_line_comes_at_once_and_as_json_is_a_document_of_its_own() -> None:
         assert (json.loads(last) == {"at": "2026-01-01T00:00:00Z"}) if is_json else last == "a line\n"
 
 
-def test_whoever_stops_a_bar_is_told_how_far_it_came() -> None:
+@pytest.mark.parametrize(
+    ("is_whole", "said"), [(False, "Stopped: 1,200 were done, and stay so."), (True, "Stopped: nothing was done.")]
+)
+def test_whoever_stops_a_bar_is_told_how_far_it_came(is_whole: bool, said: str) -> None:
     errors = StringIO()
     paper = Paper(StringIO(), errors, is_json=True)
 
     def stopped_in_the_middle() -> None:
-        with paper.progress("Cancel", 5000) as advance:
+        with paper.progress("Cancel", 5000, is_whole=is_whole) as advance:
             advance(1000)
             advance(200)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         stopped_in_the_middle()
-    assert errors.getvalue() == "Stopped: 1,200 were done, and stay so.\n"
+    assert errors.getvalue() == f"{said}\n"
