@@ -1,11 +1,13 @@
 """Find a job by its key."""
 
+import re
 from difflib import get_close_matches
 
 from jobs.models import Job
 from jobs.refusals import NoSuchJob
 
 _LOOKED_AT = 1000
+_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def find(job: Job | str) -> Job:
@@ -35,3 +37,14 @@ def find_any(key: str) -> Job:
         if over is None:
             raise
         return over
+
+
+def find_said(name: str) -> Job:
+    """What a person means who wants to look at a job: a key, of one that is over as well; or else an id."""
+    try:
+        return find_any(name)
+    except NoSuchJob:
+        job = Job.objects.filter(pk=int(name)).first() if _ID.fullmatch(name) else None
+        if job is None:
+            raise
+        return job

@@ -6,12 +6,13 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from api.jobs.named import job_named, schedule_of
+from api.jobs.named import schedule_of
 from executions import words
 from executions.clock import database_now
 from jobs import clock_change_report, dst
 from jobs.clock_change_report import DEFAULT_DAYS, MOST_DAYS, Report, Touched, Untouched, ZoneChange
 from jobs.clock_changes import Effect, odd_hours
+from jobs.finding import find_said
 from jobs.models import OPEN_STATES, Job
 from jobs.shifts import signed
 from terminal.frame import Asked, Told, Verb, refuse
@@ -57,7 +58,7 @@ twice, and fires the first time. FEWER, MORE: a schedule that follows real time,
 
 
 def _open_job(name: str) -> Job:
-    job = job_named(name)
+    job = find_said(name)
     if job.state not in OPEN_STATES:
         refuse(f"The job {job.key!r} is {job.state} and fires no more.")
     if schedule_of(job) is None:

@@ -10,21 +10,19 @@ from zoneinfo import ZoneInfo
 
 from rich.console import RenderableType
 
-from api.jobs.named import job_named, schedule_of
+from api.jobs.named import schedule_of
 from api.operations.workers import alive_workers
 from executions import health, words
 from executions.clock import database_now
 from jobs import dst
 from jobs.explaining import MOST_TOLD, explain
-from jobs.finding import find_any
-from jobs.models import Job
+from jobs.finding import find_said
 from jobs.verdicts import Around, Explained, Explanation, Verdict
 from terminal.frame import Asked, Told, Verb
 from terminal.moments import clock, moment_of, zone_of
 from terminal.paper import coloured, facts, strong, table
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d{8}")
-_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 _TOLD_AT_LENGTH = 3
 _TO = " --to "
 # The checks that tell what can hold a fire back.
@@ -64,7 +62,7 @@ times are read in the zone of the job's schedule. Changes nothing; exit code 0 w
         parser.add_argument("--at", metavar="MOMENT", help="A moment, or a date for the whole day.")
 
     def act(self, asked: Asked) -> Told:
-        job, now = _job(asked["job"]), database_now()
+        job, now = find_said(asked["job"]), database_now()
         zone = zone_of(schedule_of(job))
         start = end = None
         if (at := asked["at"]) is not None:
@@ -72,10 +70,6 @@ times are read in the zone of the job's schedule. Changes nothing; exit code 0 w
             end = moment_of("at", at, zone, is_end=True) if _DAY.fullmatch(at) else start
         told = explain(job, start=start, end=end, now=now, around=around(now))
         return Told(as_json(told), _shown(told, now))
-
-
-def _job(name: str) -> Job:
-    return job_named(name) if _ID.fullmatch(name) else find_any(name)
 
 
 def around(now: datetime) -> Around:

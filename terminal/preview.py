@@ -8,10 +8,11 @@ from zoneinfo import ZoneInfo
 from rich.console import RenderableType
 
 from api.jobs import previews
-from api.jobs.named import job_named, schedule_of
+from api.jobs.named import schedule_of
 from executions import words
 from executions.clock import database_now
 from jobs import dst
+from jobs.finding import find_said
 from jobs.models import Job
 from jobs.upcoming import MOST_SHOWN
 from terminal import expressions
@@ -66,7 +67,7 @@ def _of_job(asked: Asked, now: datetime) -> Told:
     for name, option in _OF_AN_EXPRESSION.items():
         if asked[name] is not None:
             refuse(f"{option} is for an expression; the job has its own.")
-    return of_job(job_named(asked["job"]), asked, now)
+    return of_job(find_said(asked["job"]), asked, now)
 
 
 def of_job(job: Job, asked: Asked, now: datetime) -> Told:

@@ -21,7 +21,7 @@ from jobs.http_target import DEFAULT_TIMEOUT_SECONDS, HTTP_QUEUE, HTTP_TASK
 from jobs.models import Job
 from jobs.specification import Specification
 from terminal.frame import refuse
-from terminal.jobs.options import plain, read_yaml
+from terminal.jobs.options import read_yaml
 
 DEFAULT_MANAGER = "file"
 _KNOWN = ("manager", "jobs")
@@ -56,7 +56,7 @@ def read(sources: Sequence[str], *, manager: str | None) -> Said:
 
 
 def _document(source: str) -> dict[str, Any]:
-    said = plain(read_yaml(source))
+    said = read_yaml(source)
     if isinstance(said, list):
         said = {"jobs": said}
     if not isinstance(said, dict) or not isinstance(said.get("jobs"), list):

@@ -6,9 +6,10 @@ from typing import Any
 from api.jobs import bodies
 from api.jobs.history import version_answer, version_of
 from jobs.differences import Difference, differences
+from jobs.finding import find_said
 from jobs.models import Job, JobVersion
 from terminal.frame import Asked, Told, Verb
-from terminal.jobs.listing import job_said, key_argument, limit_of
+from terminal.jobs.listing import key_argument, limit_of
 from terminal.paper import as_json, coloured, strong, table
 
 
@@ -25,7 +26,7 @@ class History(Verb):
         )
 
     def act(self, asked: Asked) -> Told:
-        job = job_said(asked["key"])
+        job = find_said(asked["key"])
         return _differing(job, *asked["diff"]) if asked["diff"] else _versions(job, limit_of(asked["limit"]))
 
 

@@ -1,6 +1,5 @@
 """Find jobs: list, show, history, next fires."""
 
-import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,10 +14,9 @@ from api.pages import MOST_ITEMS
 from executions import words
 from executions.clock import database_now
 from executions.finding import Sought, newest_first
-from jobs.finding import find_any
+from jobs.finding import find_said
 from jobs.misfires import Misfire
 from jobs.models import Job, JobState
-from jobs.refusals import NoSuchJob
 from terminal import preview
 from terminal.executions.tables import executions_table
 from terminal.frame import Asked, Told, Verb, refuse
@@ -26,22 +24,10 @@ from terminal.paper import facts, strong, table, toned
 
 _FILTERS = ("queue", "owner", "tag", "target", "key_prefix", "search")
 _RUNS = 5
-_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def key_argument(parser: ArgumentParser) -> None:
     parser.add_argument("key", help="The key of the job, or its id; of one that is over, too.")
-
-
-def job_said(name: str) -> Job:
-    """To look at. A key goes before an id, as with the verbs that change something."""
-    try:
-        return find_any(name)
-    except NoSuchJob:
-        job = Job.objects.filter(pk=int(name)).first() if _ID.fullmatch(name) else None
-        if job is None:
-            raise
-        return job
 
 
 class List(Verb):
@@ -129,7 +115,7 @@ class Show(Verb):
         key_argument(parser)
 
     def act(self, asked: Asked) -> Told:
-        return shown_job(job_said(asked["key"]))
+        return shown_job(find_said(asked["key"]))
 
 
 class Next(Verb):
@@ -143,7 +129,7 @@ class Next(Verb):
         preview.range_arguments(parser)
 
     def act(self, asked: Asked) -> Told:
-        return preview.of_job(job_said(asked["key"]), asked, database_now())
+        return preview.of_job(find_said(asked["key"]), asked, database_now())
 
 
 def shown_job(job: Job, *, said: str = "") -> Told:

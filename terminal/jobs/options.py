@@ -218,23 +218,18 @@ def _put(body: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _from_file(source: str) -> dict[str, Any]:
-    read = _plainly(read_yaml(source), source)
+    read = read_yaml(source)
     if not isinstance(read, dict):
         refuse(f"{source} does not hold one definition: write names and values, as `jobs show KEY --json` does.")
     return read
 
 
-def _plainly(read: Any, source: str) -> Any:
-    try:
-        return plain(read)
-    except RecursionError:
-        refuse(f"{source} is nested too deeply to be a definition.")
-
-
 def read_yaml(source: str) -> Any:
     """YAML, of which JSON is a part."""
     try:
-        return yaml.load(read_text(source), Loader=_Loader)
+        return _plain(yaml.load(read_text(source), Loader=_Loader))
+    except RecursionError:
+        refuse(f"{source} is nested too deeply; keep it flatter.")
     except yaml.YAMLError as error:
         place = getattr(error, "problem_mark", None)
         where = f" in line {place.line + 1}" if place else ""
@@ -255,13 +250,13 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return super().construct_mapping(node, deep=deep)
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """As JSON says it: YAML reads a bare 2026-11-01 as a date, and a body wants text."""
     match value:
         case dict():
-            return {str(name): plain(inner) for name, inner in value.items()}
+            return {str(name): _plain(inner) for name, inner in value.items()}
         case list():
-            return [plain(inner) for inner in value]
+            return [_plain(inner) for inner in value]
         case datetime():
             return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
         case None | bool() | int() | float() | str():
