@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from django.core.management.base import BaseCommand, CommandError, CommandParser, DjangoHelpFormatter
 from django.db import InterfaceError, OperationalError
 
+from executions.checks import TAG
 from executions.health import missing_migrations
 from executions.storable import in_a_line
 
@@ -40,6 +41,7 @@ def shown_examples(examples: Sequence[str]) -> str:
 
 
 class PlatformCommand(ExampledCommand):
+    requires_system_checks = [TAG]  # Django's own load every page of the web process
     needs_database: ClassVar[bool] = True  # it answers, and is migrated: else the command does not begin
 
     def execute(self, *args: Any, **options: Any) -> str | None:

@@ -141,6 +141,7 @@ def pause_all(
     held: Sequence[Held], *, reason: str, until: datetime | None = None, by: str, through: str, now: datetime
 ) -> None:
     """Many jobs that are held, in as many statements as one."""
+    check_moment("until", until, now=now)
     reason, by = (storable_text(text, REASON_CHARACTERS) for text in (reason, by))
     edits = Edits(by=by, through=through, now=now)
     firing = [one for one in held if one.schedule is not None and one.schedule.is_active]

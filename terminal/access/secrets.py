@@ -34,7 +34,7 @@ class Keep(Verb):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="By which jobs name it.")
-        parser.add_argument("--use", required=True, choices=[use.lower() for use in SecretUse])
+        parser.add_argument("--use", required=True, choices=[use.lower() for use in SecretUse], help="What it is for.")
         parser.add_argument(
             "--value-from",
             metavar="FILE",

@@ -37,7 +37,11 @@ nothing was done."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group()
-        source.add_argument("--database", metavar="ADDRESS", help="postgresql://… or sqlite:///…; ours if not given.")
+        source.add_argument(
+            "--database",
+            metavar="ADDRESS",
+            help="The database to read, postgresql://… or sqlite:///…; ours if not given.",
+        )
         source.add_argument(
             "--database-from-env", metavar="NAME", help="The environment variable that holds the address."
         )

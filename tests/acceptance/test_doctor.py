@@ -6,8 +6,10 @@ import sys
 from typing import Any
 
 from tests.platform import ROOT, Platform
+from tests.tiers import once_full
 from tests.waiting import wait_until
 
+pytestmark = once_full
 DEFINE = """
 from executions.clock import database_now
 from jobs import definitions
@@ -69,4 +71,4 @@ def test_an_area_that_is_none_is_refused_with_those_that_are(platform: Platform)
     command = [sys.executable, "manage.py", "doctor", "--only", "databse"]
     done = subprocess.run(command, cwd=ROOT, env=platform.environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "invalid choice: 'databse' (choose from 'settings', 'database', " in done.stderr
+    assert "--only 'databse' is none of settings, database, " in done.stderr

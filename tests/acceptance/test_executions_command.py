@@ -9,7 +9,10 @@ from uuid import UUID
 import pytest
 
 from tests.platform import ROOT, Platform, Process
+from tests.tiers import once_full
 from tests.waiting import wait_until
+
+pytestmark = once_full
 
 _DEFINED = (
     "from jobs import definitions; from jobs.recurrence import Cron; "

@@ -26,6 +26,9 @@ from api.jobs.bodies import ScheduleBody
 from jobs import dst
 from jobs.moving_in.translation import ABOUT_FIRES
 from tests.platform import ROOT, Platform
+from tests.tiers import once_full
+
+pytestmark = once_full
 
 BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
 _NIGHT = timedelta(hours=4)

@@ -22,8 +22,9 @@ from tests import rows
 from tests.inhabited import dead_messages
 from tests.integration.conftest import Queues
 from tests.making import a_job, claimed, planned, seconds
+from tests.tiers import once_full
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 
 
 @pytest.fixture

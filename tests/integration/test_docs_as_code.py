@@ -10,12 +10,13 @@ from celery import current_app
 from django.core.management import call_command
 
 from jobs import declared, targets
+from tests.tiers import once_embedded
 from tests.unit.doc_pages import DOCS
 
 PAGE = DOCS / "how-to" / "keep-jobs-as-code.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 
 
 def test_following_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ from jobs.recurrence import Cron
 from tests import rows
 from tests.firing import plan
 from tests.making import a_job, claimed
+from tests.tiers import once_embedded
 from tests.unit.doc_pages import page
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 PAGE = page("how-to/find-out-why-it-did-not-run.md")
 EXAMPLE = re.compile(r"^```sh\n\./onbeat ([^\n]+)\n```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BERLIN = "Europe/Berlin"

@@ -10,8 +10,9 @@ from jobs import declared, definitions, targets
 from jobs.declared import scheduled
 from tests.commanding import lines_of
 from tests.doctoring import doctor
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 
 
 @pytest.fixture(autouse=True)

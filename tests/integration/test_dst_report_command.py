@@ -17,8 +17,9 @@ from jobs.models import Schedule
 from jobs.recurrence import Cron, Every, Once, Within
 from tests import rows
 from tests.making import a_job
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 BERLIN = "Europe/Berlin"
 WINTER = datetime(2026, 12, 1, tzinfo=UTC)
 SPRING = datetime(2027, 3, 28, 1, 0, tzinfo=UTC)

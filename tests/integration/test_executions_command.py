@@ -24,8 +24,9 @@ from terminal.executions.following import exit_of, wait_until_over
 from terminal.frame import Exit
 from tests import rows
 from tests.making import a_job, asked_for, claimed, planned, seconds, succeeded
+from tests.tiers import once_full
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 ID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 

@@ -16,8 +16,9 @@ from jobs.verdicts import Around, Verdict
 from tests import rows
 from tests.firing import plan
 from tests.making import a_job, claimed
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 MINUTE = timedelta(minutes=1)
 
 

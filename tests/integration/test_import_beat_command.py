@@ -21,8 +21,9 @@ from jobs.recurrence import Cron
 from terminal.importing import databases
 from tests.integration.old_tables import OldTables
 from tests.making import a_job
+from tests.tiers import once_full
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 
 
 @pytest.fixture

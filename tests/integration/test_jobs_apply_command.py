@@ -25,8 +25,9 @@ from jobs.recurrence import Cron, Every, Once, Within
 from tests import rows
 from tests.commanding import data_of, exit_of, lines_of, refusal_of
 from tests.making import planned
+from tests.tiers import once_full
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 Write = Callable[..., str]
 A = "jobs:\n- {key: a, target: {task: onbeat.echo}"
 

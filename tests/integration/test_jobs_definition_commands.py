@@ -15,8 +15,9 @@ from jobs.models import Job, JobVersion
 from jobs.recurrence import Cron
 from tests.at_terminal import document, ended, refusal, typed
 from tests.making import a_job
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from terminal.jobs import states
 from tests import rows
 from tests.at_terminal import Terminal, document, refusal, typed
 from tests.making import a_job, every_minute, planned
+from tests.tiers import once_full
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 
 
 @pytest.fixture

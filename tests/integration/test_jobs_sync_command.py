@@ -19,9 +19,10 @@ from jobs.recurrence import Cron, Every, Within
 from terminal.at_start import sync
 from tests import rows
 from tests.commanding import data_of, exit_of, lines_of, refusal_of
+from tests.tiers import once_embedded
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 
 
 @pytest.fixture(autouse=True)

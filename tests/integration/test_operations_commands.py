@@ -16,9 +16,10 @@ from executions.clock import database_now
 from tests.calling import a_caller
 from tests.integration.conftest import Queues
 from tests.making import a_job, claimed, planned, seconds
+from tests.tiers import once_full
 from workers.models import Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ from jobs.recurrence import Cron, Every, Once, Within
 from tests import rows
 from tests.calling import a_caller
 from tests.making import a_job
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 BERLIN = "Europe/Berlin"
 
 
@@ -165,7 +166,7 @@ def test_a_job_without_a_schedule_says_so() -> None:
         (["every 5m", "--timezone", BERLIN], "timezone belongs to cron"),
         (["2026-13-01"], "'2026-13-01' is no moment"),
         (["* * * * *", "--after", "soon"], "--after 'soon' is no moment"),
-        (["* * * * *", "--after", "0001-01-01T00:00+05:00"], "too far from any calendar"),
+        (["* * * * *", "--after", "0001-01-01T00:00+05:00"], "is no moment; write a date such as"),
         (["* * * * *", "--count", "0"], "--count must be 1 to 100, not 0."),
         (["* * * * *", "--count", "101"], "--count must be 1 to 100, not 101."),
         (["* * * * *", "--job", "billing"], "Say an expression or --job, one of them."),
