@@ -99,5 +99,5 @@ def _percentiles(hour: Hour | None) -> tuple[float | None, float | None]:
 
 
 def _upcoming(now: datetime) -> list[Upcoming]:
-    rows = Schedule.objects.filter(is_active=True, next_fire_at__gt=now).order_by("next_fire_at")
+    rows = Schedule.objects.filter(is_active=True, next_fire_at__gt=now).order_by("next_fire_at", "pk")
     return [Upcoming(row, row.next_fire_at) for row in rows.select_related("job")[:_UPCOMING] if row.next_fire_at]

@@ -176,7 +176,7 @@ def test_every_verdict_has_its_colour() -> None:
     ("arguments", "says"),
     [
         (["biling.daily"], "There is no job 'biling.daily'; did you mean 'billing.daily'?"),
-        (["999999"], "There is no job with the id 999999"),
+        (["999999"], "There is no job '999999'; create it first, or look for its key."),
         (["billing.daily", "--at", "soon"], "--at 'soon' is no moment; write a date such as 2026-11-01"),
         (["billing.daily", "--at", "2026-02-30"], "--at '2026-02-30' is no moment"),
         (["billing.daily", "--at", "0001-01-02"], "must lie between the years 1970 and 9900."),
