@@ -7,7 +7,7 @@ it stays.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -46,6 +46,7 @@ class Step:
     before: Specification | None = None
     after: Specification | None = None
     job: Job | None = None  # as it was; once applied, as it is
+    state: str = ""  # it was in before
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _apply(wanted: Sequence[Said], rules: Rules, *, by: str, through: str, now: 
         definitions.archive_all(found.to_archive, reason=ARCHIVED_BECAUSE, by=by, through=through, now=now)
         _manage([put.job for put in stored if put.job.managed_by != rules.manager], rules.manager)
     jobs = [*(put.job for put in stored), *(one.job for one in found.unwanted)]
-    return [Step(step.key, step.becomes, step.before, step.after, job) for step, job in zip(steps, jobs, strict=True)]
+    return [replace(step, job=job) for step, job in zip(steps, jobs, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class _Found:
         gone = Becomes.ARCHIVED if self.rules.is_pruning else Becomes.LEFT
         return [
             *(self._step(each) for each in self.compared),
-            *(Step(one.job.key, gone, job=one.job) for one in self.unwanted),
+            *(Step(one.job.key, gone, job=one.job, state=one.job.state) for one in self.unwanted),
         ]
 
     def _step(self, each: Fresh | Changing) -> Step:
@@ -113,7 +114,7 @@ class _Found:
             becomes = Becomes.CHANGED
         else:
             becomes = Becomes.UNCHANGED if job.managed_by == self.rules.manager else Becomes.ADOPTED
-        return Step(job.key, becomes, each.before, each.after, job)
+        return Step(job.key, becomes, each.before, each.after, job, job.state)
 
 
 def _pks(wanted: Sequence[Said], rules: Rules) -> Collection[int]:

@@ -18,7 +18,7 @@ from jobs import backfill as backfilling
 from jobs.applying import Becomes, Rules, Step
 from jobs.backfill import Preview
 from jobs.edits import Held, hold
-from jobs.models import Job, JobState, JobVersion
+from jobs.models import Job, JobVersion
 from jobs.runs import Asked, Wanted
 from jobs.upserts import Became, Put, Said
 
@@ -128,7 +128,8 @@ def backfill(job: Job, *, start: datetime, end: datetime, per_minute: int, by: s
 def put(wanted: Sequence[Said], *, by: str, through: str, now: datetime) -> list[Put]:
     """Create or change many jobs by their keys: all of them or none."""
     done = upserts.put(wanted, by=by, through=through, now=now)
-    _record_all([(each.job, _ACTIONS.get(each.became)) for each in done], by=by, through=through, now=now)
+    changes = [(each.job, _ACTIONS.get(each.became), each.job.state) for each in done]
+    _record_all(changes, by=by, through=through, now=now)
     return done
 
 
@@ -136,7 +137,7 @@ def put(wanted: Sequence[Said], *, by: str, through: str, now: datetime) -> list
 def apply(wanted: Sequence[Said], rules: Rules, *, by: str, through: str, now: datetime) -> list[Step]:
     """Bring stored jobs in line with what a file or code says."""
     steps = applying.apply(wanted, rules, by=by, through=through, now=now)
-    done = [(step.job, _ACTIONS.get(step.becomes)) for step in steps if step.job is not None]
+    done = [(step.job, _ACTIONS.get(step.becomes), step.state) for step in steps if step.job is not None]
     _record_all(done, by=by, through=through, now=now, note=f"managed by {rules.manager}")
     return steps
 
@@ -150,26 +151,27 @@ _ACTIONS: dict[str, str] = {
 
 
 def _record_all(
-    done: Sequence[tuple[Job, str | None]], *, by: str, through: str, now: datetime, note: str = ""
+    done: Sequence[tuple[Job, str | None, str]], *, by: str, through: str, now: datetime, note: str = ""
 ) -> None:
-    """An entry for each job that was changed, in as many statements as for one."""
-    changed = [(job, action) for job, action in done if action is not None]
-    kept = _kept([job for job, _ in changed])
+    """An entry for each job that something was done to, and the state it was in before; in as many statements as for
+    one."""
+    changed = [(job, action, state) for job, action, state in done if action is not None]
+    kept = _kept([job for job, *_ in changed])
     entries = [
-        audit.Deed(action, subject_of(job), *_before_and_after(job, action, kept), note=note) for job, action in changed
+        audit.Deed(action, subject_of(job), *_before_and_after(job, action, state, kept), note=note)
+        for job, action, state in changed
     ]
     audit.record_many(entries, who=by, through=through, now=now)
 
 
-def _before_and_after(job: Job, action: str, kept: Mapping[tuple[int, int], Any]) -> tuple[Any, Any]:
+def _before_and_after(job: Job, action: str, state: str, kept: Mapping[tuple[int, int], Any]) -> tuple[Any, Any]:
     if action == "job.manage":
         return None, {"managed_by": job.managed_by}
     after = {**kept[job.pk, job.version], "state": job.state}
     before = kept.get((job.pk, job.version - 1))
     if action == "job.create" or before is None:
         return None, after
-    was = {"state": JobState.ACTIVE if action == "job.archive" else job.state}
-    return audit.what_changed({**before, **was}, after)
+    return audit.what_changed({**before, "state": state}, after)
 
 
 def _kept(jobs: Sequence[Job]) -> dict[tuple[int, int], Any]:

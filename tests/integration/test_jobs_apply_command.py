@@ -134,6 +134,14 @@ def test_without_prune_what_is_no_longer_named_is_left_and_told(write: Write) ->
     assert keys() == ["a", "b"]
 
 
+def test_a_paused_job_that_is_archived_is_told_as_such(write: Write) -> None:
+    lines_of("jobs", "apply", write(a_body("a")))
+    definitions.pause("a", reason="month end")
+    lines_of("jobs", "apply", write(), "--prune")
+    entry = AuditEntry.objects.get(action="job.archive")
+    assert (entry.before, entry.after) == ({"state": "PAUSED"}, {"state": "ARCHIVED"})
+
+
 def test_prune_archives_nobody_elses_jobs(write: Write) -> None:
     definitions.create(key="by-hand", task="onbeat.echo")
     lines_of("jobs", "apply", write(a_body("theirs"), manager="other"))
