@@ -40,7 +40,13 @@ def ended(*arguments: str) -> tuple[int, list[str]]:
 
 
 def refusal(*arguments: str) -> str:
-    """One sentence with exit code 2; nothing is printed as an answer, and nothing was changed."""
+    """One sentence with exit code 2."""
+    (sentence,) = refusals(*arguments)
+    return sentence
+
+
+def refusals(*arguments: str) -> list[str]:
+    """A sentence for each thing to correct; nothing is printed as an answer, and nothing was changed."""
     before, entries = rows.everything(), AuditEntry.objects.count()
     output = StringIO()
     with pytest.raises(CommandError) as error:
@@ -48,7 +54,6 @@ def refusal(*arguments: str) -> str:
     assert error.value.returncode == 2
     assert output.getvalue() == ""
     assert (rows.everything(), AuditEntry.objects.count()) == (before, entries)
-    text = str(error.value)
-    assert text.isprintable()
-    assert text.endswith((".", "?"))
-    return text
+    sentences = str(error.value).split("\n")
+    assert all(each.isprintable() and each.endswith((".", "?")) for each in sentences)
+    return sentences

@@ -8,7 +8,7 @@ from celery import current_app, shared_task
 
 from jobs import declared, definitions, targets
 from jobs.declared import scheduled
-from tests.commanding import lines_of
+from tests.at_terminal import typed
 from tests.doctoring import doctor
 from tests.tiers import once_embedded
 
@@ -34,7 +34,7 @@ def declare(when: Any, name: str = "tests.code.poll", **fields: Any) -> None:
 def test_what_is_as_declared_is_well() -> None:
     assert doctor("code").says("code") == "0 jobs declared beside tasks"
     declare("0 3 * * *")
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     told = doctor("code")
     assert (told.ids, told.says("code")) == ([], "1 job declared beside tasks")
 
@@ -59,13 +59,13 @@ def test_what_stands_beside_no_task_is_an_error() -> None:
 def test_jobs_that_differ_from_the_code_are_a_warning() -> None:
     declare("0 3 * * *")
     assert doctor("code").only("code.W01")["says"] == "Not as declared: tests.code.poll."
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     definitions.change("tests.code.poll", version=1, queue="other")
     assert doctor("code").only("code.W01")["facts"] == {"jobs": 1}
 
 
 def test_jobs_that_the_code_declares_no_longer_are_a_warning() -> None:
     declare("0 3 * * *")
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     declared._declared.clear()
     assert doctor("code").only("code.W02")["says"] == "Declared no longer: tests.code.poll."

@@ -23,13 +23,18 @@ from jobs.misfires import Misfire
 from jobs.models import Job, JobState, JobVersion, Schedule, SecretUse
 from jobs.recurrence import Cron, Every, Once, Within
 from tests import rows
-from tests.commanding import data_of, exit_of, lines_of, refusal_of
+from tests.at_terminal import document, ended, refusals, typed
 from tests.making import planned
 from tests.tiers import once_full
 
 pytestmark = [pytest.mark.django_db, once_full]
 Write = Callable[..., str]
 A = "jobs:\n- {key: a, target: {task: onbeat.echo}"
+
+
+def told(*words: str) -> str:
+    """What has to be corrected, a line each."""
+    return "\n".join(refusals(*words))
 
 
 def a_body(key: str, **more: Any) -> dict[str, Any]:
@@ -56,10 +61,10 @@ def keys(state: JobState = JobState.ACTIVE) -> list[str]:
 
 
 def test_a_dry_run_shows_what_differs_and_does_nothing(write: Write) -> None:
-    lines_of("jobs", "apply", write(a_body("kept"), a_body("changed"), a_body("gone")), "--by", "anna")
+    typed("jobs", "apply", write(a_body("kept"), a_body("changed"), a_body("gone")), "--by", "anna")
     before = rows.everything()
     after = write(a_body("kept"), a_body("changed", schedule={"cron": "0 4 * * *"}, queue="mail"), a_body("new"))
-    assert lines_of("jobs", "apply", after, "--dry-run", "--prune") == [
+    assert typed("jobs", "apply", after, "--dry-run", "--prune") == [
         "~ changed",
         "    queue",
         "      - default",
@@ -67,20 +72,20 @@ def test_a_dry_run_shows_what_differs_and_does_nothing(write: Write) -> None:
         "    schedule.cron",
         "      - 0 3 * * *",
         "      + 0 4 * * *",
-        lines_of("jobs", "apply", after, "--dry-run")[7],
+        typed("jobs", "apply", after, "--dry-run")[7],
         "+ new  Every day at 03:00, UTC: onbeat.echo",
         "- gone  no longer named by the file: archived",
         "",
         "1 created, 1 changed, 1 unchanged, 1 archived. Nothing was done: this was only a look.",
     ]
-    assert lines_of("jobs", "apply", after, "--dry-run")[7].startswith("    last changed by anna through command at 20")
+    assert typed("jobs", "apply", after, "--dry-run")[7].startswith("    last changed by anna through command at 20")
     assert rows.everything() == before
 
 
 def test_what_differs_is_created_changed_and_archived_with_a_version_and_an_audit_entry_each(write: Write) -> None:
-    lines_of("jobs", "apply", write(a_body("kept"), a_body("changed"), a_body("gone")))
+    typed("jobs", "apply", write(a_body("kept"), a_body("changed"), a_body("gone")))
     after = write(a_body("kept"), a_body("changed", queue="mail"), a_body("new"))
-    data = data_of("jobs", "apply", after, "--prune", "--by", "ops")
+    data = document("jobs", "apply", after, "--prune", "--by", "ops")
     assert data == {
         "manager": "team",
         "is_done": True,
@@ -117,16 +122,16 @@ def test_what_differs_is_created_changed_and_archived_with_a_version_and_an_audi
 
 def test_applying_again_changes_nothing(write: Write) -> None:
     file = write(a_body("a"), a_body("b", schedule={"every": 900}), a_body("c", schedule=None))
-    lines_of("jobs", "apply", file)
+    typed("jobs", "apply", file)
     before = rows.everything()
-    assert lines_of("jobs", "apply", file, "--prune") == ["3 unchanged."]
-    assert lines_of("jobs", "apply", file, "--check") == ["3 unchanged."]
+    assert typed("jobs", "apply", file, "--prune") == ["3 unchanged."]
+    assert typed("jobs", "apply", file, "--check") == ["3 unchanged."]
     assert rows.everything() == before
 
 
 def test_without_prune_what_is_no_longer_named_is_left_and_told(write: Write) -> None:
-    lines_of("jobs", "apply", write(a_body("a"), a_body("b")))
-    assert lines_of("jobs", "apply", write(a_body("a"))) == [
+    typed("jobs", "apply", write(a_body("a"), a_body("b")))
+    assert typed("jobs", "apply", write(a_body("a"))) == [
         "? b  no longer named by the file; --prune archives it",
         "",
         "1 unchanged, 1 left.",
@@ -135,24 +140,24 @@ def test_without_prune_what_is_no_longer_named_is_left_and_told(write: Write) ->
 
 
 def test_a_paused_job_that_is_archived_is_told_as_such(write: Write) -> None:
-    lines_of("jobs", "apply", write(a_body("a")))
+    typed("jobs", "apply", write(a_body("a")))
     definitions.pause("a", reason="month end")
-    lines_of("jobs", "apply", write(), "--prune")
+    typed("jobs", "apply", write(), "--prune")
     entry = AuditEntry.objects.get(action="job.archive")
     assert (entry.before, entry.after) == ({"state": "PAUSED"}, {"state": "ARCHIVED"})
 
 
 def test_prune_archives_nobody_elses_jobs(write: Write) -> None:
     definitions.create(key="by-hand", task="onbeat.echo")
-    lines_of("jobs", "apply", write(a_body("theirs"), manager="other"))
-    lines_of("jobs", "apply", write(a_body("mine")))
-    lines_of("jobs", "apply", write(), "--prune")
+    typed("jobs", "apply", write(a_body("theirs"), manager="other"))
+    typed("jobs", "apply", write(a_body("mine")))
+    typed("jobs", "apply", write(), "--prune")
     assert keys() == ["by-hand", "theirs"]
 
 
 def test_a_job_that_nobody_manages_is_adopted_and_keeps_its_version(write: Write) -> None:
     job = definitions.create(key="a", task="onbeat.echo", schedule=Cron("0 3 * * *"))
-    assert lines_of("jobs", "apply", write(a_body("a")), "--by", "ops")[0] == (
+    assert typed("jobs", "apply", write(a_body("a")), "--by", "ops")[0] == (
         "= a  says so already; managed by team from now on"
     )
     job.refresh_from_db()
@@ -162,40 +167,40 @@ def test_a_job_that_nobody_manages_is_adopted_and_keeps_its_version(write: Write
 
 
 def test_a_job_of_another_manager_is_refused_unless_it_is_taken_over(write: Write) -> None:
-    lines_of("jobs", "apply", write(a_body("a"), manager="other"))
+    typed("jobs", "apply", write(a_body("a"), manager="other"))
     file = write(a_body("new"), a_body("a", queue="mail"))
     before = rows.everything()
-    assert refusal_of("jobs", "apply", file) == (
+    assert told("jobs", "apply", file) == (
         "a: The job 'a' is managed by 'other' and not by 'team'; take it out there first, or take it over.\n"
         "1 thing to correct; nothing was applied."
     )
     assert rows.everything() == before
-    lines_of("jobs", "apply", file, "--take-over")
+    typed("jobs", "apply", file, "--take-over")
     assert {job.key: job.managed_by for job in Job.objects.all()} == {"a": "team", "new": "team"}
 
 
 def test_check_exits_with_3_where_something_would_be_done(write: Write) -> None:
-    code, lines = exit_of("jobs", "apply", write(a_body("a")), "--check")
+    code, lines = ended("jobs", "apply", write(a_body("a")), "--check")
     assert code == 3
     assert lines[-1] == "1 created. Nothing was done: this was only a look."
     assert keys() == []
 
 
 def test_a_paused_job_stays_paused(write: Write) -> None:
-    lines_of("jobs", "apply", write(a_body("a")))
+    typed("jobs", "apply", write(a_body("a")))
     definitions.pause("a", reason="month end")
-    lines_of("jobs", "apply", write(a_body("a", queue="mail")))
+    typed("jobs", "apply", write(a_body("a", queue="mail")))
     job = Job.objects.get(key="a")
     assert (job.state, job.queue, job.paused_reason) == (JobState.PAUSED, "mail", "month end")
     assert not Schedule.objects.get(job=job).is_active
 
 
 def test_what_was_planned_of_a_changed_job_is_taken_back_and_of_an_unchanged_one_not(write: Write) -> None:
-    lines_of("jobs", "apply", write(a_body("a"), a_body("b")))
+    typed("jobs", "apply", write(a_body("a"), a_body("b")))
     soon = database_now() + timedelta(seconds=30)
     for key in ("a", "b"):
         planned(Job.objects.get(key=key), soon)
-    lines_of("jobs", "apply", write(a_body("a"), a_body("b", kwargs={"message": "other"})))
+    typed("jobs", "apply", write(a_body("a"), a_body("b", kwargs={"message": "other"})))
     assert [row.job.key for row in Execution.objects.select_related("job")] == ["a"]
     assert Schedule.objects.get(job__key="b").next_fire_at == soon
 
@@ -206,7 +211,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs(write: W
         with CaptureQueriesContext(
             connection,
         ) as captured:
-            lines_of("jobs", "apply", file, "--prune")
+            typed("jobs", "apply", file, "--prune")
         return len(captured)
 
     assert statements(3) == statements(40)
@@ -218,7 +223,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_jobs(write: W
 
 def statements_of_none(write: Write, manager: str) -> int:
     with CaptureQueriesContext(connection) as captured:
-        lines_of("jobs", "apply", write(manager=manager), "--prune")
+        typed("jobs", "apply", write(manager=manager), "--prune")
     return len(captured)
 
 
@@ -227,15 +232,15 @@ def statements_of_none(write: Write, manager: str) -> int:
 
 def test_several_files_are_applied_together(write: Write) -> None:
     one, two = write(a_body("a"), name="one.yaml"), write(a_body("b"), name="two.yaml")
-    lines_of("jobs", "apply", one, two)
-    lines_of("jobs", "apply", one, two, "--prune")
+    typed("jobs", "apply", one, two)
+    typed("jobs", "apply", one, two, "--prune")
     assert keys() == ["a", "b"]
 
 
 def test_files_of_two_managers_are_applied_apart_or_under_one_name(write: Write) -> None:
     one, two = write(a_body("a"), name="one.yaml"), write(a_body("b"), name="two.yaml", manager="other")
-    assert "apply them apart, or name one --manager" in refusal_of("jobs", "apply", one, two)
-    lines_of("jobs", "apply", one, two, "--manager", "third")
+    assert "apply them apart, or name one --manager" in told("jobs", "apply", one, two)
+    typed("jobs", "apply", one, two, "--manager", "third")
     assert set(Job.objects.values_list("managed_by", flat=True)) == {"third"}
 
 
@@ -262,25 +267,25 @@ def test_a_file_that_cannot_be_is_refused_with_the_jobs_to_correct(tmp_path: Pat
     path = tmp_path / "jobs.yaml"
     path.write_text(text, encoding="utf-8")
     before = rows.everything()
-    assert says in refusal_of("jobs", "apply", str(path))
+    assert says in told("jobs", "apply", str(path))
     assert rows.everything() == before
 
 
 def test_one_job_that_cannot_be_keeps_all_others_from_being_applied(write: Write) -> None:
     wrong = a_body("z", target={"task": "nope"})
-    assert "1 thing to correct; nothing was applied." in refusal_of("jobs", "apply", write(a_body("a"), wrong))
+    assert "1 thing to correct; nothing was applied." in told("jobs", "apply", write(a_body("a"), wrong))
     assert keys() == []
 
 
 @pytest.mark.parametrize("manager", ["x" * 101, "a\tb"])
 def test_a_manager_has_a_short_printable_name(write: Write, manager: str) -> None:
-    assert "1 to 100 printable characters" in refusal_of("jobs", "apply", write(a_body("a")), "--manager", manager)
+    assert "1 to 100 printable characters" in told("jobs", "apply", write(a_body("a")), "--manager", manager)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    assert refusal_of("jobs", "apply", str(tmp_path / "nope")).endswith("cannot be read: No such file or directory.")
+    assert told("jobs", "apply", str(tmp_path / "nope")).endswith("cannot be read: No such file or directory.")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    assert refusal_of("jobs", "apply", str(tmp_path / "bytes")).endswith("cannot be read: it is no text in UTF-8.")
+    assert told("jobs", "apply", str(tmp_path / "bytes")).endswith("cannot be read: it is no text in UTF-8.")
 
 
 # ── Export ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -323,13 +328,13 @@ def an_installation() -> None:
 def test_what_is_exported_can_be_applied_and_is_the_same(tmp_path: Path, options: list[str]) -> None:
     an_installation()
     path = tmp_path / "jobs.yaml"
-    path.write_text("\n".join(lines_of("jobs", "export", *options)), encoding="utf-8")
+    path.write_text("\n".join(typed("jobs", "export", *options)), encoding="utf-8")
     before = definitions_now()
-    data = data_of("jobs", "apply", str(path))
+    data = document("jobs", "apply", str(path))
     assert {name: count for name, count in data["counts"].items() if count} == {"adopted": 9}
     for job in list(Job.objects.all()):
         definitions.archive(job)
-    assert data_of("jobs", "apply", str(path))["counts"]["created"] == 9
+    assert document("jobs", "apply", str(path))["counts"]["created"] == 9
     assert definitions_now() == before
 
 
@@ -342,7 +347,7 @@ def definitions_now() -> dict[str, Any]:
 
 def test_an_export_leaves_out_what_is_as_by_default() -> None:
     definitions.create(key="billing.daily", task="onbeat.echo", schedule=Cron("30 7 * * 1-5", timezone="Europe/Berlin"))
-    assert lines_of("jobs", "export", "--manager", "billing") == [
+    assert typed("jobs", "export", "--manager", "billing") == [
         "manager: billing",
         "jobs:",
         "- key: billing.daily",
@@ -355,11 +360,11 @@ def test_an_export_leaves_out_what_is_as_by_default() -> None:
 
 
 def test_an_export_may_be_of_some_jobs(write: Write) -> None:
-    lines_of("jobs", "apply", write(a_body("a.1", tags=["x"]), a_body("a.2", queue="mail"), a_body("b", owner="me")))
+    typed("jobs", "apply", write(a_body("a.1", tags=["x"]), a_body("a.2", queue="mail"), a_body("b", owner="me")))
     definitions.create(key="by-hand", task="onbeat.echo")
 
     def exported(*options: str) -> list[str]:
-        return [job["key"] for job in data_of("jobs", "export", *options)["jobs"]]
+        return [job["key"] for job in document("jobs", "export", *options)["jobs"]]
 
     assert exported() == ["a.1", "a.2", "b", "by-hand"]
     assert exported("b", "a.1") == ["a.1", "b"]
@@ -368,20 +373,20 @@ def test_an_export_may_be_of_some_jobs(write: Write) -> None:
     assert exported("--owner", "me") == ["b"]
     assert exported("--prefix", "a.") == ["a.1", "a.2"]
     assert exported("--managed-by", "team") == ["a.1", "a.2", "b"]
-    assert "There is no job 'a.l'; did you mean" in refusal_of("jobs", "export", "a.l")
+    assert "There is no job 'a.l'; did you mean" in told("jobs", "export", "a.l")
 
 
 def test_no_secret_is_exported() -> None:
     an_installation()
     said = {"value": "whsec_" + "c2VjcmV0" * 6, "hosts": None, "overlap": timedelta(0), "by": ""}
     kept_secrets.put("signing", SecretUse.SIGNING, **said, now=database_now())
-    text = "\n".join(lines_of("jobs", "export", "--full"))
+    text = "\n".join(typed("jobs", "export", "--full"))
     assert "secret: signing" in text
     assert "c2VjcmV0" not in text
 
 
 def test_an_empty_installation_is_an_empty_file(tmp_path: Path) -> None:
-    assert lines_of("jobs", "export") == ["manager: file", "jobs: []"]
+    assert typed("jobs", "export") == ["manager: file", "jobs: []"]
 
 
 # ── From Python ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -400,6 +405,6 @@ def test_what_cannot_be_told_from_a_refusal_stays_an_error(write: Write, monkeyp
 
     monkeypatch.setattr("api.jobs.deeds.apply", fail)
     with pytest.raises(RuntimeError, match="nobody foresaw this"):
-        lines_of("jobs", "apply", write(a_body("a")))
+        typed("jobs", "apply", write(a_body("a")))
     with pytest.raises(CommandError):
-        lines_of("jobs", "apply")
+        typed("jobs", "apply")

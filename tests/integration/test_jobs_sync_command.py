@@ -18,7 +18,7 @@ from jobs.models import Job, JobState, JobVersion, Schedule
 from jobs.recurrence import Cron, Every, Within
 from terminal.at_start import sync
 from tests import rows
-from tests.commanding import data_of, exit_of, lines_of, refusal_of
+from tests.at_terminal import document, ended, refusals, typed
 from tests.tiers import once_embedded
 from tests.waiting import wait_until
 
@@ -36,6 +36,11 @@ def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         current_app.tasks.unregister(name)
 
 
+def told(*words: str) -> str:
+    """What has to be corrected, a line each."""
+    return "\n".join(refusals(*words))
+
+
 def a_task(name: str = "tests.declared.poll", **options: Any) -> Any:
     """A task like any other of an app."""
 
@@ -51,7 +56,7 @@ def declare(*when: Any, name: str = "tests.declared.poll", **fields: Any) -> Non
 
 def test_a_declaration_becomes_a_job_named_after_its_task() -> None:
     declare("*/5 * * * *", timezone="Europe/Berlin", queue="mail", misfire=Misfire.SKIP, kwargs={"a": 1})
-    assert lines_of("jobs", "sync", "--by", "deploy") == [
+    assert typed("jobs", "sync", "--by", "deploy") == [
         "+ tests.declared.poll  Every 5 minutes: tests.declared.poll",
         "",
         "1 created.",
@@ -66,7 +71,7 @@ def test_a_declaration_becomes_a_job_named_after_its_task() -> None:
     assert (job.managed_by, job.schedule.expression, job.schedule.timezone) == ("code", "*/5 * * * *", "Europe/Berlin")
     assert job.schedule.misfire == Misfire.SKIP
     assert AuditEntry.objects.get().who == "deploy"
-    assert lines_of("jobs", "sync") == ["1 unchanged."]
+    assert typed("jobs", "sync") == ["1 unchanged."]
 
 
 def test_the_decorator_may_stand_below_that_of_the_task_and_several_times() -> None:
@@ -81,7 +86,7 @@ def test_the_decorator_may_stand_below_that_of_the_task_and_several_times() -> N
     def bound(self: Any) -> None:
         """Nothing to do."""
 
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     assert dict(Job.objects.values_list("key", "task")) == {
         "nightly": "tests.declared.below",
         "often": "tests.declared.below",
@@ -96,11 +101,11 @@ def test_the_decorator_may_stand_below_that_of_the_task_and_several_times() -> N
 
 def test_an_interval_keeps_its_phase_from_sync_to_sync() -> None:
     declare(timedelta(hours=1))
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     anchor = Schedule.objects.get().anchor_at
     assert anchor is not None
     Schedule.objects.update(anchor_at=anchor - timedelta(minutes=7))
-    assert lines_of("jobs", "sync") == ["1 unchanged."]
+    assert typed("jobs", "sync") == ["1 unchanged."]
     assert Schedule.objects.get().anchor_at == anchor - timedelta(minutes=7)
 
 
@@ -108,41 +113,41 @@ def test_a_schedule_may_be_said_as_python_says_it(noon: Any) -> None:
     declare(Within(Every(60, anchor=noon), start=noon), name="tests.declared.a")
     declare(Cron("0 7 * * 1", timezone="Asia/Tokyo"), name="tests.declared.b")
     declare(name="tests.declared.only_when_asked")
-    assert data_of("jobs", "sync")["counts"]["created"] == 3
+    assert document("jobs", "sync")["counts"]["created"] == 3
     assert Schedule.objects.count() == 2
 
 
 def test_drift_is_told_with_who_changed_it_last_and_undone() -> None:
     declare("*/5 * * * *")
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     definitions.change("tests.declared.poll", version=1, queue="other", by="anna", through="admin")
-    code, lines = exit_of("jobs", "sync", "--check")
+    code, lines = ended("jobs", "sync", "--check")
     assert code == 3
     assert lines[:4] == ["~ tests.declared.poll", "    queue", "      - other", "      + default"]
     assert lines[4].startswith("    last changed by anna through admin at 20")
     assert Job.objects.get().queue == "other"
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     assert Job.objects.get().queue == "default"
     assert JobVersion.objects.count() == 3
 
 
 def test_what_is_no_longer_declared_is_left_unless_it_is_pruned() -> None:
     declare("*/5 * * * *")
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     definitions.create(key="by-hand", task="onbeat.echo")
     declared._declared.clear()
-    assert lines_of("jobs", "sync")[0] == "? tests.declared.poll  no longer named by the code; --prune archives it"
+    assert typed("jobs", "sync")[0] == "? tests.declared.poll  no longer named by the code; --prune archives it"
     assert Job.objects.open().count() == 2
-    lines_of("jobs", "sync", "--prune")
+    typed("jobs", "sync", "--prune")
     assert list(Job.objects.open().values_list("key", flat=True)) == ["by-hand"]
-    assert lines_of("jobs", "sync") == ["No task of the installed apps has an @scheduled beside it."]
+    assert typed("jobs", "sync") == ["No task of the installed apps has an @scheduled beside it."]
 
 
 def test_a_job_that_was_paused_stays_so() -> None:
     declare("*/5 * * * *")
-    lines_of("jobs", "sync")
+    typed("jobs", "sync")
     definitions.pause("tests.declared.poll", reason="month end")
-    assert lines_of("jobs", "sync") == ["1 unchanged."]
+    assert typed("jobs", "sync") == ["1 unchanged."]
     assert Job.objects.get().state == JobState.PAUSED
 
 
@@ -163,7 +168,7 @@ def test_a_mistake_stops_nobody_but_the_sync_which_names_it(when: Any, fields: d
     declare("0 3 * * *", name="tests.declared.good")
     declare(when, **fields)  # raises nothing: whatever imports the module goes on
     before = rows.everything()
-    text = refusal_of("jobs", "sync")
+    text = told("jobs", "sync")
     assert says in text
     assert text.startswith(fields.get("key", "tests.declared.poll"))
     assert rows.everything() == before
@@ -183,13 +188,13 @@ def test_what_is_no_task_cannot_be_scheduled() -> None:
     def no_task() -> None:
         """Not known to Celery."""
 
-    assert "What @scheduled stands beside is no Celery task; add @shared_task." in refusal_of("jobs", "sync")
+    assert "What @scheduled stands beside is no Celery task; add @shared_task." in told("jobs", "sync")
 
 
 def test_two_declarations_of_one_key_are_refused() -> None:
     declare("* * * * *", key="a")
     declare("0 3 * * *", key="a", name="tests.declared.other")
-    assert "The key 'a' stands twice in one call; say each job once." in refusal_of("jobs", "sync")
+    assert "The key 'a' stands twice in one call; say each job once." in told("jobs", "sync")
 
 
 # ── At start ─────────────────────────────────────────────────────────────────────────────────────────────────────
