@@ -1,15 +1,13 @@
 """`dead_letters`: it lists groups, shows one, replays at a pace and discards with a note, and refuses in a sentence."""
 
-import json
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
-from io import StringIO
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from access.models import AuditEntry
 from executions import lifecycle, queues, words
@@ -18,7 +16,8 @@ from executions.models import DeadMessage, Execution
 from executions.states import Trigger
 from jobs import definitions
 from jobs.models import Job
-from tests import rows
+from tests import at_terminal, rows
+from tests.at_terminal import Terminal, ended, typed
 from tests.inhabited import dead_messages
 from tests.integration.conftest import Queues
 from tests.making import a_job, claimed, planned, seconds
@@ -47,21 +46,15 @@ def messages(broker: Queues) -> list[int]:
 
 
 def letters(*arguments: str) -> list[str]:
-    output = StringIO()
-    call_command("dead_letters", *arguments, stdout=output)
-    return output.getvalue().splitlines()
+    return typed("dead_letters", *arguments)
 
 
 def document(*arguments: str) -> Any:
-    (line,) = letters(*arguments, "--json")
-    return json.loads(line)
+    return at_terminal.document("dead_letters", *arguments)
 
 
 def exit_code(*arguments: str) -> tuple[int, list[str]]:
-    output = StringIO()
-    with pytest.raises(SystemExit) as ended:
-        call_command("dead_letters", *arguments, stdout=output)
-    return int(str(ended.value.code or 0)), output.getvalue().splitlines()
+    return ended("dead_letters", *arguments)
 
 
 def replays() -> list[Execution]:
@@ -70,11 +63,6 @@ def replays() -> list[Execution]:
 
 def waiting() -> int:
     return Execution.objects.filter(state="DEAD", handled_at=None).count()
-
-
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 # ── Look ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,7 +22,8 @@ from jobs.models import Job
 from terminal.executions import following
 from terminal.executions.following import exit_of, wait_until_over
 from terminal.frame import Exit
-from tests import rows
+from tests import at_terminal, rows
+from tests.at_terminal import Terminal, ended, typed
 from tests.making import a_job, asked_for, claimed, planned, seconds, succeeded
 from tests.tiers import once_full
 
@@ -51,39 +52,28 @@ def dead(job: Job, now: datetime) -> Execution:
 
 
 def executions(*arguments: str) -> list[str]:
-    output = StringIO()
-    call_command("executions", *arguments, stdout=output)
-    return output.getvalue().splitlines()
+    return typed("executions", *arguments)
 
 
 def document(*arguments: str) -> Any:
-    (line,) = executions(*arguments, "--json")
-    return json.loads(line)
+    return at_terminal.document("executions", *arguments)
 
 
 def exit_code(*arguments: str) -> tuple[int, list[str]]:
-    output = StringIO()
-    with pytest.raises(SystemExit) as ended:
-        call_command("executions", *arguments, stdout=output)
-    return int(str(ended.value.code or 0)), output.getvalue().splitlines()
+    return ended("executions", *arguments)
 
 
 def refusal(*arguments: str) -> str:
+    """What would be done may have been shown before."""
     before, entries = rows.everything(), AuditEntry.objects.count()
-    output = StringIO()
     with pytest.raises(CommandError) as error:
-        call_command("executions", *arguments, stdout=output)
+        call_command("executions", *arguments, stdout=StringIO())
     assert error.value.returncode == 2
     assert (rows.everything(), AuditEntry.objects.count()) == (before, entries)
     text = str(error.value)
     assert text.isprintable()
     assert text.endswith((".", "?"))
     return text
-
-
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 # ── List and show ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from django.conf import settings as project_settings
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from access.models import AuditEntry
 from executions.clock import database_now
@@ -107,6 +109,19 @@ def test_with_apply_the_jobs_are_there_and_the_audit_trail_tells_it(old: OldTabl
         ("ops", "command", "job.create", "job:old.bill", "moved in: bill"),
         ("ops", "command", "job.create", "job:old.off", "moved in: off"),
     ]
+
+
+@pytest.mark.parametrize("options", [[], ["--paused"]])
+def test_the_number_of_statements_does_not_depend_on_the_number_of_tasks(old: OldTables, options: list[str]) -> None:
+    def statements(count: int) -> int:
+        for number in range(count):
+            old.add(f"{count}-{number}", crontab="0 12 * * *", last_run_at=database_now())
+        with CaptureQueriesContext(connection) as captured:
+            assert told("--apply", *options)["counts"]["created"] == count
+        return len(captured)
+
+    statements(1)  # from then on some are there already
+    assert statements(3) == statements(40)
 
 
 def test_paused_makes_all_of_them_paused_and_by_their_tags_it_is_known_which_to_resume(old: OldTables) -> None:

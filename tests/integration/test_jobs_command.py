@@ -16,6 +16,7 @@ from jobs import definitions
 from jobs.models import Job, Schedule
 from jobs.recurrence import Cron
 from tests import rows
+from tests.at_terminal import Terminal
 from tests.making import a_job, planned
 
 pytestmark = pytest.mark.django_db
@@ -47,11 +48,6 @@ def refusal(*arguments: str) -> str:
     assert text.isprintable()
     assert text.endswith((".", "?"))
     return text
-
-
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(job: Job) -> None:

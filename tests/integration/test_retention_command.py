@@ -21,6 +21,7 @@ from jobs import runs
 from jobs.models import Job
 from terminal.frame import Exit
 from terminal.management.commands.retention import Command
+from tests.at_terminal import Terminal
 from tests.making import a_job, claimed, planned, seconds, succeeded
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_old_months")]
@@ -96,11 +97,6 @@ def run(*arguments: str) -> list[str]:
 def document(*arguments: str) -> Any:
     (line,) = run(*arguments, "--json")
     return json.loads(line)
-
-
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_each_kind_is_told_with_its_time_its_setting_and_what_is_past(old: datetime, settings: Any) -> None:
