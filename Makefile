@@ -1,6 +1,6 @@
 # Short names for the commands of ./onbeat, and for the tools in .venv. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run up test check test-long services services-stop format lint screenshots shell clean
+.PHONY: help run up test check test-long chaos services services-stop format lint screenshots shell clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ test-long: test  ## all of it, then the tests with real races, processes and ran
 	TEST_EXAMPLES=200 ./onbeat test tests/integration/test_lifecycle_stateful.py
 	TEST_LONG=1 ./onbeat test tests/races tests/acceptance tests/integration/test_clock_change_nights.py tests/integration/test_api_permissions.py tests/integration/test_console_*.py
 	./onbeat test tests/races tests/acceptance
+
+chaos:  ## try to break the promise: faults strike the real platform (SECONDS=300, SEED=…)
+	./onbeat chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
 
 services:  ## start private PostgreSQL, Redis and RabbitMQ and leave them running
 	./onbeat services

@@ -65,7 +65,7 @@ def start(services: Path, record: Record) -> None:
     programs = _programs(services, record)
     if not (home / "data").exists():
         _make_data(home, programs, record)
-    if not is_ours(_drop_stale_pid(home), str(home)):
+    if not pid(services, record):
         settings = {
             "listen_addresses": HOST,
             "port": str(record.ports.postgres),
@@ -82,14 +82,20 @@ def start(services: Path, record: Record) -> None:
         raise _failed(home, f"does not accept our password on port {record.ports.postgres}")
 
 
-def stop(services: Path, record: Record) -> bool:
+def stop(services: Path, record: Record, *, mode: str = "fast") -> bool:
     """Stop the server if it is ours and runs; True if it did."""
     home = folder(services, record)
-    if not is_ours(_drop_stale_pid(home), str(home)):
+    if not pid(services, record):
         return False
-    if not _pg_ctl(home, _programs(services, record), record, "stop", "--silent", "--mode", "fast", "--timeout", "30"):
+    if not _pg_ctl(home, _programs(services, record), record, "stop", "--silent", "--mode", mode, "--timeout", "30"):
         raise _failed(home, "did not stop")
     return True
+
+
+def pid(services: Path, record: Record) -> int:
+    """Of our running server, or 0."""
+    home = folder(services, record)
+    return _drop_stale_pid(home)
 
 
 def _make_data(home: Path, programs: Path, record: Record) -> None:

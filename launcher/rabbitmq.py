@@ -74,6 +74,25 @@ def stop(services: Path, record: Record) -> bool:
     return _stop_port_mapper(record) or bool(node or script)
 
 
+def pid(services: Path) -> int:
+    """Of our running node, or 0."""
+    return _node_pid(services / "rabbitmq")
+
+
+def control(services: Path, record: Record, *words: str, program: str = "rabbitmqctl") -> str:
+    """Tell the running node something by one of its own programs; what that printed."""
+    done = run([str(_programs() / program), "-n", record.node, *words], env=_environment(services / "rabbitmq", record))
+    if done.returncode != 0:
+        raise ServicesUnavailable(f"`{program} {' '.join(words)}` failed: {last_line(done.stdout)}.")
+    return done.stdout
+
+
+def wait_until_gone(services: Path) -> bool:
+    """After a kill: the script that started a node ends a moment after it, and is in the way of the next start."""
+    home = services / "rabbitmq"
+    return wait_until(lambda: not _node_pid(home) and not _script_pid(home), 20)
+
+
 def port_mapper_is_ours(record: Record) -> bool:
     """An epmd that outlived its node is ours if no other node is known to it."""
     try:

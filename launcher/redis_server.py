@@ -15,18 +15,18 @@ def start(services: Path, record: Record) -> None:
     """Start the server and return when it accepts our password."""
     home = services / "redis"
     home.mkdir(mode=0o700, exist_ok=True)
-    pid = pid_in(_pid_file(home))
-    if not is_ours(pid, *_marks(home, record)):
+    running = pid(services, record)
+    if not running:
         program = find_redis()
         if program is None:
             raise ServicesUnavailable("Redis is not installed. Install the redis-server package, then try again.")
         write_private(_configuration(home), _settings(home, record))
-        pid = leave_behind([str(program), str(_configuration(home))], log=_log(home))
+        running = leave_behind([str(program), str(_configuration(home))], log=_log(home))
 
     def answers() -> bool:
         return redis_answers(record.ports.redis, record.redis_password)
 
-    wait_until(lambda: answers() or not is_alive(pid), _START_SECONDS)
+    wait_until(lambda: answers() or not is_alive(running), _START_SECONDS)
     if not answers():
         raise ServicesUnavailable(
             f"Redis did not start: {last_line(tail(_log(home), 5))}. "
@@ -36,13 +36,19 @@ def start(services: Path, record: Record) -> None:
 
 def stop(services: Path, record: Record) -> bool:
     """Stop the server if it is ours and runs; True if it did."""
-    home = services / "redis"
-    pid = pid_in(_pid_file(home))
-    if not is_ours(pid, *_marks(home, record)):
+    home, running = services / "redis", pid(services, record)
+    if not running:
         return False
-    if not terminate(pid, *_marks(home, record), seconds=20):
-        raise ServicesUnavailable(f"Redis did not stop; its log is {_log(home)}. End process {pid} by hand.")
+    if not terminate(running, *_marks(home, record), seconds=20):
+        raise ServicesUnavailable(f"Redis did not stop; its log is {_log(home)}. End process {running} by hand.")
     return True
+
+
+def pid(services: Path, record: Record) -> int:
+    """Of our running server, or 0."""
+    home = services / "redis"
+    found = pid_in(_pid_file(home))
+    return found if is_ours(found, *_marks(home, record)) else 0
 
 
 def _settings(home: Path, record: Record) -> str:

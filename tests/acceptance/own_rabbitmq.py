@@ -10,7 +10,6 @@ from pathlib import Path
 
 from launcher import rabbitmq
 from launcher.ports import HOST, free_port
-from launcher.processes import run
 from launcher.service_record import NAME, Ports, Record
 
 
@@ -25,9 +24,7 @@ class Broker:
         return self.record.addresses().broker_url
 
     def control(self, *words: str, program: str = "rabbitmqctl") -> None:
-        command = [str(rabbitmq._programs() / program), "-n", self.record.node, *words]
-        done = run(command, env=rabbitmq._environment(self.folder / "rabbitmq", self.record))
-        assert done.returncode == 0, done.stdout
+        rabbitmq.control(self.folder, self.record, *words, program=program)
 
     def serve_its_api(self) -> str:
         """Switch the management API on; returns its address."""

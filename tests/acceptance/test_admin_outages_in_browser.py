@@ -6,9 +6,9 @@ import pytest
 from playwright.sync_api import expect
 
 from access.roles import Role
+from chaos.proxy import Proxy
 from tests.acceptance.room import Room
 from tests.browser import Browse
-from tests.proxy import Proxy
 
 pytestmark = pytest.mark.full
 PAGES = ["/admin/", "/admin/onbeat_jobs/job/", "/admin/onbeat_executions/execution/", "/admin/dead-letters/"]

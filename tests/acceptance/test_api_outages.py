@@ -11,8 +11,8 @@ from urllib.request import Request, urlopen
 import pytest
 from django.conf import settings
 
+from chaos.proxy import Proxy
 from tests.platform import Platform
-from tests.proxy import Proxy
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from chaos.proxy import Proxy
 from tests.acceptance.crew import Crew, a_crew
 from tests.platform import Process
-from tests.proxy import Proxy
 from tests.receiver import Receiver, Sent, answer, receiving
 from tests.tiers import once_full
 from tests.waiting import wait_until

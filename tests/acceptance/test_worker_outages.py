@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from chaos.proxy import Proxy
 from tests.acceptance.crew import Crew, Worker, a_crew
-from tests.proxy import Proxy
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from chaos.proxy import Proxy
 from tests.acceptance.pulses import Pulses
 from tests.platform import Process
-from tests.proxy import Proxy
 from tests.waiting import wait_until
 
 PULSES = 16  # so that each of the two has some: of six, one beat had none in every thirtieth run

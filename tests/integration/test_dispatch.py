@@ -9,6 +9,7 @@ import pytest
 from celery import current_app
 from pytest_django import Settings
 
+from chaos.proxy import Proxy
 from executions import queues
 from executions.confirms import UNCONFIRMED, UNROUTABLE, Confirms
 from executions.dispatch import Publisher, Sent
@@ -16,7 +17,6 @@ from executions.messages import delivery
 from executions.outgoing import Outgoing
 from tests.integration.conftest import Queues
 from tests.making import a_job, outgoing, planned, seconds
-from tests.proxy import Proxy
 
 pytestmark = pytest.mark.django_db
 # So long a broker is waited for that does not answer; one that is well answers sooner, also on a busy machine.

@@ -10,6 +10,7 @@ import pytest
 from celery import current_app
 from django.conf import settings as project_settings
 
+from chaos.proxy import Proxy
 from executions import broker_state, queues
 from executions.broker_state import BrokerState
 from executions.clock import database_now
@@ -17,7 +18,6 @@ from executions.models import DeadMessage, QueueSample
 from tests.doctoring import a_worker, doctor
 from tests.integration.conftest import Queues
 from tests.making import a_job
-from tests.proxy import Proxy
 
 pytestmark = [pytest.mark.django_db, pytest.mark.full]
 

@@ -11,12 +11,12 @@ import pytest
 import redis as library
 from django.conf import settings as project_settings
 
+from chaos.proxy import Proxy
 from launcher import redis_server
 from launcher.ports import free_port
 from launcher.service_record import Ports, Record
 from terminal.doctor import redis
 from tests.doctoring import doctor
-from tests.proxy import Proxy
 
 pytestmark = pytest.mark.django_db
 

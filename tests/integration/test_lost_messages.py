@@ -9,13 +9,13 @@ from celery import current_app
 from django.conf import settings
 
 from beat.upkeep.lost_messages import REASON, return_lost_messages
+from chaos.proxy import Proxy
 from executions import depths, lifecycle
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.states import State
 from tests.integration.conftest import Queues
 from tests.making import a_job, a_ticker, claimed, planned, seconds
-from tests.proxy import Proxy
 
 pytestmark = pytest.mark.django_db
 

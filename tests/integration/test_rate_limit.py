@@ -22,9 +22,9 @@ from pytest_django import Settings
 from access import gcra, rate_limit
 from access.gcra import Limit
 from access.rate_limit import RateLimit, Taken
+from chaos.proxy import Proxy
 from executions import redis_link
 from executions.redis_link import RedisLink
-from tests.proxy import Proxy
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

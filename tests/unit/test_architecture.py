@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "console": {"access", "api", "beat", "callbacks", "workers", "jobs", "executions"},
     "terminal": {"access", "api", "beat", "callbacks", "workers", "jobs", "executions"},
     "launcher": set(),
+    "chaos": {"access", "beat", "executions", "jobs", "launcher", "scheduler_project", "workers"},
     "scheduler_project": {"access", "api", "callbacks", "console", "executions", "jobs", "beat", "workers", "launcher"},
 }
 PURE = ["executions/states.py", "executions/outcomes.py", "executions/retry.py", "executions/identity.py"]
@@ -30,6 +31,7 @@ PURE += ["jobs/shifts.py", "jobs/forecast.py", "executions/words.py", "console/j
 PURE += ["jobs/clock_changes.py", "jobs/verdicts.py"]
 PURE += ["console/dashboard/charts.py", "callbacks/verdicts.py", "callbacks/redaction.py"]
 PURE += ["terminal/doctor/findings.py", "executions/rabbitmq_api.py"]
+PURE += [f"chaos/{name}.py" for name in ("plan", "walk", "judge", "journal", "ledger")]
 PURE += [f"jobs/moving_in/{name}.py" for name in ("sources", "keys", "celery_cron", "clock_changes", "translation")]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.

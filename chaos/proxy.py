@@ -1,7 +1,9 @@
-"""Stands between a process under test and a real server on this machine, and lets the line misbehave.
+"""Stands between a process and a real server on this machine, and lets the line misbehave.
 
 A line can be cut (open connections are closed, new ones refused), frozen (connections are taken, nothing passes), slow
-(every answer waits) and mended. What a frozen line holds back passes when it is mended, as on a real network.
+(every answer waits), deaf (what is asked arrives, and no answer comes back), torn (open connections are gone for one
+side, and the other does not hear of it) and mended. What a frozen or deaf line holds back passes when it is mended, as
+on a real network.
 """
 
 import asyncio
@@ -9,6 +11,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -18,8 +21,17 @@ from launcher.ports import HOST, free_port
 _CHUNK = 65536
 
 
+@dataclass(eq=False)
+class _Pair:
+    """The two ends of one connection: its caller's and its server's."""
+
+    caller: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    is_torn: bool = False  # one end is gone, and the other is told nothing
+
+
 class Proxy:
-    """One line, with an address of its own. Its work is done in a thread, so that a test may block."""
+    """One line, with an address of its own. Its work is done in a thread, so that its user may block."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -33,10 +45,12 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._flows = asyncio.Event()
+        self._answers_flow = asyncio.Event()
         self._answer_after_seconds = 0.0
         self._listener: asyncio.Server | None = None
         self._kept: socket.socket | None = None  # holds the port while nobody listens on it
-        self._open: set[asyncio.StreamWriter] = set()
+        self._waiting: set[asyncio.StreamWriter] = set()  # taken, and not connected to the server yet
+        self._pairs: set[_Pair] = set()
 
     def __enter__(self) -> "Proxy":
         self._thread.start()
@@ -58,11 +72,23 @@ class Proxy:
         self._do(self._cut())
 
     def freeze(self) -> None:
-        self._do(self._freeze())
+        self._do(self._hold(self._flows))
+
+    def deafen(self) -> None:
+        """What callers say arrives, and they hear nothing."""
+        self._do(self._hold(self._answers_flow))
 
     def slow(self, seconds: float) -> None:
         """Every piece of an answer comes that much later."""
         self._answer_after_seconds = seconds
+
+    def tear(self, *, gone: str) -> None:
+        """Open connections are gone for the "server" or for the "caller", and the other end is told nothing.
+
+        A caller finds out when it gives up. A server finds out when the line is mended. New connections pass.
+        """
+        assert gone in ("server", "caller")
+        self._do(self._tear(gone))
 
     def mend(self) -> None:
         self._do(self._mend())
@@ -75,15 +101,27 @@ class Proxy:
             self._listener.close()
             self._listener = None
             self._kept = _bound(self.port)
-        for writer in list(self._open):
+        for writer in self._waiting:
             writer.transport.abort()
+        for pair in self._pairs:
+            pair.caller.transport.abort()
+            pair.server.transport.abort()
 
-    async def _freeze(self) -> None:
-        self._flows.clear()
+    async def _hold(self, flow: asyncio.Event) -> None:
+        flow.clear()
+
+    async def _tear(self, gone: str) -> None:
+        for pair in self._pairs:
+            pair.is_torn = True
+            (pair.server if gone == "server" else pair.caller).transport.abort()
 
     async def _mend(self) -> None:
         self._answer_after_seconds = 0.0
         self._flows.set()
+        self._answers_flow.set()
+        for pair in self._pairs:
+            if pair.is_torn and pair.caller.transport.is_closing():
+                pair.server.transport.abort()
         if self._listener is None:
             if self._kept is not None:
                 self._kept.close()
@@ -98,36 +136,50 @@ class Proxy:
         await asyncio.gather(*others, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
+        self._waiting.add(writer)
         try:
             await self._flows.wait()
             server_reader, server_writer = await asyncio.open_connection(*self._server_at)
-            self._open.add(server_writer)
+            pair = _Pair(writer, server_writer)
+            self._pairs.add(pair)
+            self._waiting.discard(writer)
             try:
                 await asyncio.gather(
-                    self._pass_on(reader, server_writer, is_answer=False),
-                    self._pass_on(server_reader, writer, is_answer=True),
+                    self._pass_on(reader, pair, server_writer, is_answer=False),
+                    self._pass_on(server_reader, pair, writer, is_answer=True),
                 )
             finally:
-                self._close(server_writer)
+                self._pairs.discard(pair)
+                _close(server_writer)
         except (OSError, asyncio.CancelledError):
-            pass  # one side is gone, or the test is over
+            pass  # one side is gone, or all of it is over
         finally:
-            self._close(writer)
+            self._waiting.discard(writer)
+            _close(writer)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool) -> None:
-        while data := await reader.read(_CHUNK):
-            if is_answer and self._answer_after_seconds:
-                await asyncio.sleep(self._answer_after_seconds)
-            await self._flows.wait()
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-
-    def _close(self, writer: asyncio.StreamWriter) -> None:
-        self._open.discard(writer)
-        with contextlib.suppress(OSError, RuntimeError):
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, pair: _Pair, writer: asyncio.StreamWriter, *, is_answer: bool
+    ) -> None:
+        try:
+            while data := await reader.read(_CHUNK):
+                if is_answer and self._answer_after_seconds:
+                    await asyncio.sleep(self._answer_after_seconds)
+                await self._flows.wait()
+                if is_answer:
+                    await self._answers_flow.wait()
+                if not pair.is_torn:
+                    writer.write(data)
+                    await writer.drain()
+        except OSError:
+            if not pair.is_torn:
+                raise
+        if not pair.is_torn:
             writer.close()
+
+
+def _close(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, RuntimeError):
+        writer.close()
 
 
 def _bound(port: int) -> socket.socket:

@@ -1,0 +1,124 @@
+"""All that is known at the end of a run, as plain values: the platform's rows, the ledger, the journal, the copies.
+
+Read once, with SQL of the harness's own, when everything is over. What the judge says depends on nothing else.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from chaos import ledger
+from chaos.journal import Entry
+from chaos.ledger import Run
+from chaos.servers import Servers
+
+
+@dataclass(frozen=True)
+class Row:
+    """An execution."""
+
+    id: str
+    job: str
+    fire_time: datetime
+    trigger: str
+    state: str
+    attempt: int
+    lost: int
+    reason: str
+    available_at: datetime
+    queued_at: datetime | None
+    cancel_requested_at: datetime | None
+    skipped_until: datetime | None
+    result: Any
+    mark: str
+    run_key: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    execution: str
+    number: int
+    outcome: str
+    started_at: datetime
+    finished_at: datetime
+
+
+@dataclass(frozen=True)
+class Version:
+    """A job from one change to the next."""
+
+    job: str
+    number: int
+    change: str
+    changed_at: datetime
+    schedule: Mapping[str, Any] | None
+
+
+@dataclass
+class Evidence:
+    began_at: datetime
+    until: datetime  # what was due by then is judged
+    rows: Sequence[Row] = ()
+    attempts: Sequence[Attempt] = ()
+    versions: Sequence[Version] = ()
+    runs: Sequence[Run] = ()
+    journal: Sequence[Entry] = ()
+    marks: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # how often a row became QUEUED
+    copies: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # how often its message was published
+    limits: Mapping[str, int] = field(default_factory=dict)  # how many of a job may run at once
+    drained_after: float | None = 0.0  # seconds from the last fault until all was over; None: nobody waited so long
+    findings: Sequence[str] = ()  # what the harness saw while it ran
+
+
+_ROWS = """
+SELECT e.id::text, j.key, e.fire_time, e.trigger, e.state, e.attempt, e.lost, e.reason, e.available_at, e.queued_at,
+       e.cancel_requested_at, e.skipped_until, e.result, coalesce(e.kwargs->>'mark', ''), e.run_key, e.error
+FROM onbeat_execution e JOIN onbeat_job j ON j.id = e.job_id ORDER BY e.fire_time, e.id
+"""
+_ATTEMPTS = "SELECT execution_id::text, number, outcome, started_at, finished_at FROM onbeat_attempt"
+_VERSIONS = """
+SELECT j.key, v.version, v.change, v.changed_at, v.definition->'schedule'
+FROM onbeat_job_version v JOIN onbeat_job j ON j.id = v.job_id ORDER BY j.key, v.version
+"""
+_MARKS = "SELECT execution::text, attempt, count(*) FROM chaos_mark GROUP BY 1, 2"
+_LIMITS = "SELECT key, max_concurrency FROM onbeat_job WHERE max_concurrency IS NOT NULL"
+
+
+def collect(
+    servers: Servers,
+    folder: Path,
+    *,
+    began_at: datetime,
+    until: datetime,
+    journal: Sequence[Entry],
+    copies: Mapping[tuple[str, int], int],
+    drained_after: float | None,
+    findings: Sequence[str],
+) -> Evidence:
+    with servers.database() as database:
+
+        def ask(question: str) -> list[tuple[Any, ...]]:
+            return database.execute(question.encode()).fetchall()
+
+        return Evidence(
+            began_at=began_at,
+            until=until,
+            rows=[Row(*values) for values in ask(_ROWS)],
+            attempts=[Attempt(*values) for values in ask(_ATTEMPTS)],
+            versions=[Version(*values) for values in ask(_VERSIONS)],
+            runs=ledger.read(folder),
+            journal=journal,
+            marks=Counter({(execution, attempt): count for execution, attempt, count in ask(_MARKS)}),
+            copies=copies,
+            limits=dict(ask(_LIMITS)),
+            drained_after=drained_after,
+            findings=findings,
+        )
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,71 @@
+"""A real beat or worker that can be hit at a step of its work: `python -m chaos.inside NAME beat|worker [ARG …]`.
+
+It looks for its orders in a folder at each step. Who orders writes a file with the name of the process, the step and
+what to do there; who passes the step first takes the file away, so that an order strikes once.
+"""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import django
+
+from chaos import broken, steps
+
+ORDERS = "CHAOS_ORDERS"
+TAKEN = ".taken"
+
+
+class Orders:
+    def __init__(self, folder: Path, name: str) -> None:
+        self._file = folder / name
+        self._name = name
+
+    def at(self, step: str, *, only_main_thread: bool) -> None:
+        """Obey an order for this step. Other threads of a beat take leases as well, for their duties."""
+        if not self._file.exists() or (only_main_thread and threading.current_thread() is not threading.main_thread()):
+            return
+        try:
+            wanted, deed = self._file.read_text().split()
+            if wanted != step:
+                return
+            self._file.rename(self._file.with_suffix(TAKEN))
+        except (OSError, ValueError):
+            return  # another process of this name was faster
+        sys.stderr.write(f"{self._name} is at the step {step}: {deed}\n")
+        sys.stderr.flush()
+        self._obey(deed)
+
+    def _obey(self, deed: str) -> None:
+        match deed:
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "kill-all":
+                os.killpg(os.getpgrp(), signal.SIGKILL)
+            case "freeze":
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def main(name: str, kind: str, *arguments: str) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "scheduler_project.settings")
+    orders = Orders(Path(os.environ[ORDERS]), name)
+    if kind == "beat":
+        django.setup()
+        steps.watch_beat(lambda step: orders.at(step, only_main_thread=True))
+        broken.break_what_is_named()
+        from django.core.management import call_command
+
+        call_command("run_beat")
+    else:
+        from scheduler_project.celery import app
+
+        django.setup()
+        steps.watch_worker(lambda step: orders.at(step, only_main_thread=False))
+        broken.break_what_is_named()
+        app.worker_main(["worker", *arguments])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
