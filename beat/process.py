@@ -27,7 +27,7 @@ from beat.planning import Planner
 from beat.shards import Shards
 from beat.tick import Ticker, TickReport
 from beat.upkeep.keeper import Upkeep, UpkeepThread
-from executions import events
+from executions import database_line, events
 from executions.clock import Clock
 from executions.dispatch import Publisher
 from executions.health import missing_migrations
@@ -97,6 +97,7 @@ class BeatProcess:
 
     def run(self) -> None:
         connection_created.connect(_end_idle_transactions)
+        database_line.hurry_always()
         while not self.stopping.is_set():
             pause = self._try_step()
             self._progress.rest()

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from psycopg import IsolationLevel
 
 from console.look import UNFOLD  # noqa: F401 - how the admin looks
+from executions.database_line import Line
 from jobs.addresses import network
 from jobs.web_address import port_range
 from scheduler_project import env
@@ -94,6 +95,7 @@ TEMPLATES = [
     }
 ]
 
+DATABASE_ANSWER_SECONDS = ENVIRONMENT.seconds("DATABASE_ANSWER_SECONDS", 30)
 DATABASES = {"default": env.database("DATABASE_URL", DATABASE_URL)}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     env.make_folder(Path(str(DATABASES["default"]["NAME"])).parent)
@@ -115,9 +117,11 @@ else:
             "timeout": 10,
             # Not longer: after a long outage the pool would come back minutes after the database.
             "reconnect_timeout": 4,
+            "connection_class": Line,
         },
         "connect_timeout": 5,
-        # A host that vanished without a word is noticed within half a minute, and not after hours.
+        # A host that vanished without a word is noticed within half a minute, and not after hours. For one that takes
+        # questions and never answers them there is `DATABASE_ANSWER_SECONDS`.
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,
@@ -184,6 +188,8 @@ CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker for as long as it takes
+# A broker that is silent for twice as long is gone: with Celery's and RabbitMQ's own values that takes two minutes.
+CELERY_BROKER_HEARTBEAT = ENVIRONMENT.integer("CELERY_BROKER_HEARTBEAT", 15, at_least=1, at_most=3600)
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_CONTROL_QUEUE_EXCLUSIVE = True  # RabbitMQ ≥ 4.3 denies the transient queues that Celery makes by default
 CELERY_EVENT_QUEUE_EXCLUSIVE = True

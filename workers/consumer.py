@@ -16,9 +16,33 @@ from workers import control  # noqa: F401 - to be there when the worker listens 
 logger = get_logger(__name__)
 
 
+_SILENCE_SECONDS = 30.0  # if no heartbeats are asked for
+
+
 class Consumer(CelerysConsumer):
+    app: Any
     connection_errors: Any
+    ensure_connected: Any
     pool: Any
+
+    def connection_for_read(self, heartbeat: Any = None) -> Any:
+        return self.ensure_connected(self._bounded(self.app.connection_for_read(heartbeat=heartbeat)))
+
+    def connection_for_write(self, url: Any = None, heartbeat: Any = None) -> Any:
+        """For events, by which Flower watches."""
+        return self.ensure_connected(self._bounded(self.app.connection_for_write(url=url, heartbeat=heartbeat)))
+
+    def _bounded(self, connection: Any) -> Any:
+        """Celery's loop uses these connections itself, so nothing on them may wait for a broker that has fallen silent.
+
+        Not for the confirms that the settings ask for: those are for messages, and here go events and replies. Nor for
+        an answer, or for room in a full line, beyond the time after which the broker is taken for gone.
+        """
+        silence = 2 * (self.app.conf.broker_heartbeat or 0) or _SILENCE_SECONDS
+        bounds = {"confirm_publish": False, "read_timeout": silence, "write_timeout": silence}
+        if connection.transport.driver_type == "amqp":
+            connection.transport_options = {**(connection.transport_options or {}), **bounds}
+        return connection
 
     def call_soon_ack(self, p: Any, *args: Any, **kwargs: Any) -> Any:
         """In the solo pool at once: Celery's loop runs the task itself there, and would first wait for other news."""

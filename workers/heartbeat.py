@@ -18,7 +18,7 @@ from celery.worker import state
 from django.conf import settings
 from django.db import connection
 
-from executions import events, lifecycle
+from executions import database_line, events, lifecycle
 from executions.clock import Clock
 from executions.outcomes import ToStop
 from executions.storable import in_a_line
@@ -72,6 +72,7 @@ class HeartbeatThread:
         self._stop.set()
         self._thread.join(timeout=5)
 
+    @database_line.hurried()
     def _run(self) -> None:
         beat_at = time.monotonic()
         while True:

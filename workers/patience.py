@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from django.db import InterfaceError, OperationalError, connection
 
-from executions import events
+from executions import database_line, events
 
 T = TypeVar("T")
 
@@ -27,7 +27,8 @@ class Unreachable(Exception):
 def reaching_database(step: Callable[[], T], pauses: Sequence[float]) -> T:
     for pause in (*pauses, None):
         try:
-            return step()
+            with database_line.hurried():
+                return step()
         except (OperationalError, InterfaceError) as error:
             connection.close()
             if pause is None:

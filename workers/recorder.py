@@ -16,7 +16,7 @@ from celery.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from executions import events, lifecycle
+from executions import database_line, events, lifecycle
 from executions.clock import Clock
 from executions.messages import Delivery
 from executions.outcomes import Claim, Finish
@@ -72,6 +72,7 @@ class Recorder:
         _waiting.put(None)
         self._thread.join(timeout=5)
 
+    @database_line.hurried()
     def _run(self) -> None:
         while (thing := _waiting.get()) is not None:
             self._write(thing)

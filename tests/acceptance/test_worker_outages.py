@@ -13,6 +13,8 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.full
 
 AWAY = "the database is away: the worker waits"
+# So soon a worker takes silence for the end of a connection.
+SOON = {"DATABASE_ANSWER_SECONDS": "3", "CELERY_BROKER_HEARTBEAT": "2"}
 
 
 class Lines:
@@ -39,7 +41,7 @@ def lines(crew: Crew) -> Iterator[Lines]:
     with (
         Proxy(crew.platform.environment["DATABASE_URL"]) as database,
         Proxy(settings.CELERY_BROKER_URL) as broker,
-        crew.working("lined", "-c", "3", DATABASE_URL=database.url, CELERY_BROKER_URL=broker.url) as worker,
+        crew.working("lined", "-c", "3", **SOON, DATABASE_URL=database.url, CELERY_BROKER_URL=broker.url) as worker,
     ):
         yield Lines(worker, database, broker)
 
@@ -88,3 +90,20 @@ def test_a_broker_that_goes_away_in_mid_run_delivers_again_and_the_work_is_done_
     assert len(crew.lines(path)) == 6
     after = crew.run("onbeat.echo")
     crew.reaches(after, "SUCCEEDED")
+
+
+def test_a_database_that_takes_questions_and_never_answers_is_asked_over_new_connections(
+    crew: Crew, lines: Lines, path: Path
+) -> None:
+    lines.database.tear(gone="server")
+    executions = [crew.run("crew.work", str(path)) for _ in range(4)]
+    for execution in executions:
+        crew.reaches(execution, "SUCCEEDED")
+        assert crew.attempts(execution) == [(1, "SUCCEEDED")]
+
+
+def test_a_broker_that_has_forgotten_its_worker_is_connected_to_anew(crew: Crew, lines: Lines, path: Path) -> None:
+    lines.broker.tear(gone="server")
+    execution = crew.run("crew.work", str(path))
+    crew.reaches(execution, "SUCCEEDED")
+    assert crew.attempts(execution) == [(1, "SUCCEEDED")]

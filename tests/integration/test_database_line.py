@@ -1,0 +1,70 @@
+"""A line to the database that is given up when no answer comes, for those who are hurried, and for nobody else."""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+from django.conf import settings as project_settings
+from django.db import OperationalError, connection
+
+from chaos.proxy import Proxy
+from executions.database_line import Line, hurried
+from executions.outages import is_outage
+
+pytestmark = [pytest.mark.django_db, pytest.mark.full]
+
+PATIENCE_SECONDS = 0.5
+LONGER = f"SELECT pg_sleep({PATIENCE_SECONDS * 2})"
+
+
+@pytest.fixture(autouse=True)
+def _little_patience(settings: Any) -> None:
+    settings.DATABASE_ANSWER_SECONDS = PATIENCE_SECONDS
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with Proxy(project_settings.DATABASE_URL) as started:
+        yield started
+
+
+@pytest.fixture
+def line(proxy: Proxy) -> Iterator[Line]:
+    name = connection.settings_dict["NAME"]
+    with Line.connect(urlunsplit(urlsplit(proxy.url)._replace(path=f"/{name}")), autocommit=True) as opened:
+        yield opened
+
+
+def test_the_connections_of_the_platform_are_such_lines() -> None:
+    connection.ensure_connection()
+    assert isinstance(connection.connection, Line)
+
+
+@pytest.mark.parametrize("fault", ["server gone", "frozen"])
+def test_a_server_that_never_answers_is_left_by_whoever_is_hurried(line: Line, proxy: Proxy, fault: str) -> None:
+    proxy.tear(gone="server") if fault == "server gone" else proxy.freeze()
+    with hurried(), pytest.raises(psycopg.OperationalError, match="the database did not answer within 0.5 s"):
+        line.execute("SELECT 1")
+    assert line.closed
+
+
+def test_a_statement_that_takes_too_long_is_taken_back_and_the_line_is_kept(line: Line) -> None:
+    with hurried(), pytest.raises(psycopg.errors.QueryCanceled):
+        line.execute("SELECT pg_sleep(60)")
+    assert line.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_who_is_not_hurried_waits_for_as_long_as_it_takes(line: Line) -> None:
+    line.execute(LONGER)
+    with hurried():
+        line.execute("SELECT 1")
+    line.execute(LONGER)
+
+
+def test_an_answer_that_does_not_come_is_an_outage(line: Line, proxy: Proxy) -> None:
+    proxy.tear(gone="server")
+    with pytest.raises(OperationalError) as caught, connection.wrap_database_errors, hurried():
+        line.execute("SELECT 1")
+    assert is_outage(caught.value)
