@@ -26,6 +26,7 @@ _ASK_FOR_SECONDS = 60
 _AGAIN_SECONDS = 0.3
 _DELAYS = (2, 12)
 _REMEMBERED = 30
+_MOST_MADE = 2  # of the jobs that a caller makes, so that a long run is no heavier than a short one
 
 
 class NoAnswer(Exception):
@@ -102,13 +103,15 @@ class Caller(ABC):
     def _ask(self, job: str, *, delay: float | None, run_key: str) -> None:
         mark = self._new_name()
         entry = self._journal.begin(self.name, "run", job, mark=mark, run_key=run_key)
+        # By now its key may stand for another run, and whoever moves or cancels says the key.
+        self._known = [known for known in self._known[-_REMEMBERED:] if known.run_key != run_key]
         try:
             execution, is_new = self.run(job, mark, delay, run_key)
         except NoAnswer:
             return
         answered(entry, "new" if is_new else "given back", execution=execution)
         if run_key:
-            self._known = [*self._known[-_REMEMBERED:], Known(job, execution, run_key)]
+            self._known.append(Known(job, execution, run_key))
 
     def _ask_twice(self) -> None:
         """The same run by its key: a second one must not come of it."""
@@ -151,9 +154,12 @@ class Caller(ABC):
                 self._paused.discard(key)
 
     def _make(self) -> None:
+        if len(self._made) >= _MOST_MADE:
+            self._archive()
+            return
         key, step = f"made-{self.name}-{self._new_name()[:8]}", self._draw.choice((1, 2))
-        if self._settle("create", key, lambda: self.create(key, step), step=step) != NOT_KNOWN:
-            self._made.append(key)
+        self._settle("create", key, lambda: self.create(key, step), step=step)
+        self._made.append(key)  # also if nobody knows whether it is there
 
     def _archive(self) -> None:
         if self._made:

@@ -89,7 +89,7 @@ KINDS: dict[str, Kind] = {
     "the executions locked": Kind("postgres", (1, 6), 1),
     "serialization errors": Kind("postgres", (1, 4)),
     "deadlock errors": Kind("postgres", (1, 4)),
-    "a real deadlock": Kind("postgres", (2, 2), 2),
+    "a real deadlock": Kind("postgres", (0.5, 0.8), 5),
     "the disk full": Kind("postgres", (2, 6), 4, besides=("redis", "rabbitmq")),
     # ── The network ──
     "confirms withheld": Kind("beat", (2, 8), 1),

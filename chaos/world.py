@@ -40,6 +40,8 @@ _SETTINGS = {
     "ONBEAT_BEAT_STUCK_AFTER_SECONDS": "3",
     "ONBEAT_BEAT_MESSAGE_LOST_AFTER_SECONDS": "5",
     "ONBEAT_EXECUTIONS_CONFIRM_SECONDS": "3",
+    "DATABASE_ANSWER_SECONDS": "8",
+    "CELERY_BROKER_HEARTBEAT": "4",
     "ONBEAT_API_REQUESTS_PER_MINUTE": "0",
     "ONBEAT_CALLBACKS_NETWORKS": "127.0.0.0/8",
     "ONBEAT_CALLBACKS_PORTS": "1024-65535",
@@ -107,13 +109,14 @@ def _prepared(
     clock_library: str,
     guard: str,
 ) -> World:
-    for name in ("ledger", "orders", "logs"):
+    for name in ("ledger", "orders", "logs", "scratch"):
         (folder / name).mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ONBEAT_", "CHAOS_"))}
     environment = {
         **kept,
         **_SETTINGS,
         "DATA_DIR": str(folder / "data"),
+        "TMPDIR": str(folder / "scratch"),  # who is killed cannot tidy up
         "SECRET_KEY": "only-for-chaos",
         "ONBEAT_EXECUTIONS_PREFIX": PREFIX,
         ledger.FOLDER: str(folder / "ledger"),

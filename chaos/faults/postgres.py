@@ -71,10 +71,11 @@ def _raise_errors(world: World, fault: Fault, code: str) -> bool:
 def make_deadlock(world: World, fault: Fault) -> bool:
     """Whoever finishes holds an execution and wants to write its attempt. We hold the attempts, and want executions.
 
-    Our own patience is longer than that of the others, so that it is one of them that has to give way.
+    Each looks once whether it waits in a ring, a second after it began to wait. We come while the others have not
+    looked yet, and look later ourselves, so that it is one of them that has to give way.
     """
     with world.servers.database() as database, contextlib.suppress(psycopg.errors.DeadlockDetected):
-        database.execute("SET deadlock_timeout = '20s'")
+        database.execute("SET deadlock_timeout = '4s'")
         with database.transaction():
             database.execute("LOCK TABLE onbeat_attempt IN EXCLUSIVE MODE")
             time.sleep(fault.seconds)
