@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import Error, transaction
 
 from callbacks.models import ERROR_CHARACTERS, Host, HostCall
-from executions import events
+from executions import database_line, events
 from executions.clock import Clock
 from executions.models import Execution
 from executions.storable import in_a_line, storable_text
@@ -58,7 +58,8 @@ def place_at(origin: str, execution_id: UUID, attempt: int, *, seconds: float) -
     finally:
         if isinstance(taken, HostCall):
             try:
-                taken.delete()
+                with database_line.hurried():
+                    taken.delete()
             except Error as error:
                 events.warn("a place at a host is given back later", host=origin, error=in_a_line(error))
 

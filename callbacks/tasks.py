@@ -23,7 +23,7 @@ from callbacks.refusals import AnsweredLater, AnsweredNo, Forbidden, GaveUp, Una
 from callbacks.requests import request_of
 from callbacks.sending import Answer, send
 from callbacks.verdicts import Verdict, verdict
-from executions import events
+from executions import database_line, events
 from executions.clock import Clock
 from executions.messages import Delivery
 from executions.models import Execution
@@ -170,10 +170,11 @@ def _note(call: Call, error: str, *, began: datetime, seconds: float) -> None:
     """How the host did. If the database is away nobody hears of it, and the answer counts all the same."""
     now = began + timedelta(seconds=seconds)
     try:
-        if error:
-            hosts.went_wrong(call.url.origin, error, began=began, now=now)
-        else:
-            hosts.went_well(call.url.origin, seconds=seconds, now=now)
+        with database_line.hurried():
+            if error:
+                hosts.went_wrong(call.url.origin, error, began=began, now=now)
+            else:
+                hosts.went_well(call.url.origin, seconds=seconds, now=now)
     except Error as problem:
         _give_connection_back()
         events.warn("nobody noted how a host did", host=call.url.origin, error=in_a_line(problem))

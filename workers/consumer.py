@@ -7,6 +7,7 @@ from celery import bootsteps
 from celery.concurrency.solo import TaskPool as SoloPool
 from celery.utils.log import get_logger
 from celery.worker.consumer import Consumer as CelerysConsumer
+from django.db import Error
 
 from executions import events, queues
 from executions.messages import EXECUTION_HEADER
@@ -61,6 +62,11 @@ class Consumer(CelerysConsumer):
                 if message.acknowledged:
                     raise
                 self.on_decode_error(message, error)
+            except Error as error:
+                # A plain message whose end Celery wanted to write down: an error here would end the worker.
+                events.warn("what became of a message could not be written", error=in_a_line(error))
+                if not message.acknowledged:
+                    message.requeue()
 
         return handle_any
 

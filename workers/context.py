@@ -22,12 +22,12 @@ from typing import Any
 from django.conf import settings
 from django.db import Error, connection
 
-from executions import events, lifecycle
+from executions import database_line, events, lifecycle
 from executions.models import Execution
 from executions.outcomes import Claim, Wish
 from executions.storable import in_a_line, storable_result, storable_text
 from workers.orders import Why
-from workers.patience import SHORT_SECONDS, reaching_database
+from workers.patience import LONG_SECONDS, reaching_database
 from workers.stopping import Call, Cancelled
 
 __all__ = ["Cancelled", "Context", "current"]
@@ -86,9 +86,7 @@ class Context:
         if self.execution_id is None:
             return nothing
         rows: Any = Execution.objects.with_id(self.execution_id).values("error", "checkpoint")
-        found: dict[str, Any] | None = reaching_database(
-            rows.first, () if connection.in_atomic_block else SHORT_SECONDS
-        )
+        found: dict[str, Any] | None = reaching_database(rows.first, () if connection.in_atomic_block else LONG_SECONDS)
         return found or nothing
 
     def checkpoint(self, data: Any) -> bool:
@@ -104,7 +102,7 @@ class Context:
                 f"A checkpoint must be plain JSON of up to {settings.ONBEAT_EXECUTIONS_RESULT_BYTES} bytes "
                 "(ONBEAT_EXECUTIONS_RESULT_BYTES); keep large data elsewhere and note where it is."
             )
-        claim, pauses = self.claim, () if connection.in_atomic_block else SHORT_SECONDS
+        claim, pauses = self.claim, () if connection.in_atomic_block else LONG_SECONDS
         self._is_stale |= not reaching_database(lambda: lifecycle.checkpoint(claim, data=kept), pauses)
         self._stored["checkpoint"] = kept
         return not self._is_stale
@@ -120,7 +118,8 @@ class Context:
         said = {"done": done, "total": total, "note": storable_text(str(note), NOTE_CHARACTERS)}
         said = storable_result(said, limit_bytes=settings.ONBEAT_EXECUTIONS_RESULT_BYTES)
         try:
-            self._is_stale |= not lifecycle.progress(self.claim, said=said)
+            with database_line.hurried():
+                self._is_stale |= not lifecycle.progress(self.claim, said=said)
         except Error as error:
             events.warn("progress could not be written", execution=self.execution_id, error=in_a_line(error))
 

@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, InternalError, OperationalError, connection
 
 from executions import database_line, events
 
 T = TypeVar("T")
+
+# An InternalError is no word on the step either: the server takes no writes, or ended a session for its silence.
+AWAY = (OperationalError, InterfaceError, InternalError)
 
 # Before the work: the message can go back to its queue, where another worker may have more luck.
 SHORT_SECONDS: Sequence[float] = (0.2, 0.5, 1, 2, 5, 10)
@@ -29,7 +32,7 @@ def reaching_database(step: Callable[[], T], pauses: Sequence[float]) -> T:
         try:
             with database_line.hurried():
                 return step()
-        except (OperationalError, InterfaceError) as error:
+        except AWAY as error:
             connection.close()
             if pause is None:
                 raise Unreachable("the database stayed away") from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import TimeLimitExceeded, WorkerLostError
 from celery.worker import state
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 
 from executions import database_line, events, lifecycle
 from executions.clock import Clock
@@ -24,6 +24,7 @@ from executions.retry import kinds_of
 from executions.states import Outcome
 from executions.storable import in_a_line
 from workers import forks
+from workers.patience import AWAY
 
 if TYPE_CHECKING:
     from workers.request import TrackedRequest
@@ -86,7 +87,7 @@ class Recorder:
                 with forks.database_work():
                     _write(thing, self._clock)
                 return
-            except (OperationalError, InterfaceError) as error:
+            except AWAY as error:
                 connection.close()
                 if not is_away:
                     events.warn("the database is away: the end of an attempt is written later", error=in_a_line(error))

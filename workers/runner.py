@@ -4,6 +4,7 @@ A pipeline of small steps over one claim. Invariant: a message is dropped only o
 database; when the database cannot be asked, the step is tried again in place and then the message goes back.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +23,7 @@ from executions.outcomes import Claim, Finish, Held, Wish
 from executions.retry import kinds_of
 from executions.states import Outcome, State
 from executions.storable import in_a_line, storable_error, storable_result
-from workers import context, stopping
+from workers import context, lost_answers, stopping
 from workers.context import Context
 from workers.orders import Why
 from workers.patience import LONG_SECONDS, SHORT_SECONDS, reaching_database
@@ -71,10 +72,10 @@ def run(delivery: Delivery, *, worker: str, call: Callable[[], Any], limit_secon
 
 
 def _claim(delivery: Delivery, worker: str) -> Claim | None:
-    claim = reaching_database(
-        lambda: lifecycle.claim(delivery.execution_id, delivery.attempt, worker=worker, now=_clock.now()),
-        SHORT_SECONDS,
-    )
+    began = time.monotonic()
+    claim = lost_answers.claimed(delivery, worker, SHORT_SECONDS)
+    if isinstance(claim, Claim) and time.monotonic() - began > lifecycle.PROMPT.total_seconds():
+        _give_a_sign_of_life(claim)
     if claim is None:
         _drop(delivery)
     elif isinstance(claim, Held):
@@ -82,6 +83,12 @@ def _claim(delivery: Delivery, worker: str) -> Claim | None:
         events.emit("held back", **_names(delivery), state=claim.state, reason=claim.reason)
         return None
     return claim
+
+
+def _give_a_sign_of_life(claim: Claim) -> None:
+    """It had to wait for somebody's lock, and bears the moment before that: it must not be taken for silent."""
+    held = [(claim.execution_id, claim.attempt)]
+    reaching_database(lambda: lifecycle.heartbeat(held, worker=claim.worker, now=_clock.now()), SHORT_SECONDS)
 
 
 def postpone(delivery: Delivery, reason: str, *, until: datetime) -> None:
@@ -113,7 +120,7 @@ def _said_in_celerys_words(here: Context, delivery: Delivery, said: Any) -> Ende
 
 def _succeeded(claim: Claim, delivery: Delivery, result: object) -> Ended:
     kept = storable_result(result, limit_bytes=settings.ONBEAT_EXECUTIONS_RESULT_BYTES)
-    finish = reaching_database(lambda: lifecycle.succeed(claim, result=kept, now=_clock.now()), LONG_SECONDS)
+    finish = lost_answers.finished(claim, lambda now: lifecycle.succeed(claim, result=kept, now=now), LONG_SECONDS)
     _say(finish, claim, delivery, Outcome.SUCCEEDED)
     return Ended(finish, result=kept)
 
@@ -133,9 +140,10 @@ def _failed(here: Context, delivery: Delivery, error: BaseException, *, wish: Wi
     if outcome is Outcome.TIMED_OUT:
         _forget_connection()
     text, kinds = storable_error(error, without=_AROUND_THE_HANDLER), kinds_of(error)
-    finish = reaching_database(
-        lambda: lifecycle.fail(
-            claim, error=text, kinds=kinds, outcome=outcome, wish=wish, no_sooner_than=soonest, now=_clock.now()
+    finish = lost_answers.finished(
+        claim,
+        lambda now: lifecycle.fail(
+            claim, error=text, kinds=kinds, outcome=outcome, wish=wish, no_sooner_than=soonest, now=now
         ),
         LONG_SECONDS,
     )
@@ -146,7 +154,7 @@ def _failed(here: Context, delivery: Delivery, error: BaseException, *, wish: Wi
 def _stopped(here: Context, delivery: Delivery, error: BaseException, running: Call) -> Ended:
     _forget_connection()
     claim = here.claimed()
-    finish = reaching_database(lambda: lifecycle.stop(claim, now=_clock.now()), LONG_SECONDS)
+    finish = lost_answers.finished(claim, lambda now: lifecycle.stop(claim, now=now), LONG_SECONDS)
     if finish is Finish.REFUSED and Why.CANCELLED not in running.reasons:
         return _failed(here, delivery, error)  # the handler raised it by itself
     _say(finish, claim, delivery, Outcome.CANCELLED)

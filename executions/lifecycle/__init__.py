@@ -25,11 +25,12 @@ from executions.lifecycle.before import (
     unplan,
     unplan_all,
 )
-from executions.lifecycle.ends import cancel, fail, lose, record_refused, rescue, stop, succeed, wake
+from executions.lifecycle.ends import cancel, fail, finish_of, lose, record_refused, rescue, stop, succeed, wake
 from executions.lifecycle.fires import plan_fires
 from executions.lifecycle.running import (
     LOOK_AGAIN_AFTER,
     MOVED,
+    PROMPT,
     checkpoint,
     claim,
     claim_of,
@@ -42,6 +43,7 @@ from executions.lifecycle.running import (
 __all__ = [
     "LOOK_AGAIN_AFTER",
     "MOVED",
+    "PROMPT",
     "SETTLED",
     "Split",
     "await_end",
@@ -53,6 +55,7 @@ __all__ = [
     "end_unheard",
     "explain",
     "fail",
+    "finish_of",
     "heartbeat",
     "hold",
     "hurry",

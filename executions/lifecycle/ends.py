@@ -115,6 +115,17 @@ def _end(
         return bool(rows)
 
 
+def finish_of(claim: Claim, *, ended_at: Collection[datetime]) -> Finish | None:
+    """What became of the execution, if its claim's holder ended the attempt at one of these moments. Only looks."""
+    past = Attempt.objects.filter(execution=claim.execution_id, fire_time=fire_time_of(claim.execution_id))
+    if not past.filter(number=claim.attempt, worker=claim.worker, finished_at__in=ended_at).exists():
+        return None
+    state, attempt = Execution.objects.with_id(claim.execution_id).values_list("state", "attempt").get()
+    if attempt > claim.attempt:
+        return Finish.RETRY
+    return {State.SUCCEEDED: Finish.SUCCEEDED, State.CANCELLED: Finish.CANCELLED, State.DEAD: Finish.DEAD}[State(state)]
+
+
 def record_refused(claim: Claim, outcome: Outcome, *, now: datetime) -> int:
     """Let a past attempt tell that its holder came back after all, and with what. No state changes."""
     fire_time = fire_time_of(claim.execution_id)

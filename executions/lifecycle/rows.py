@@ -15,7 +15,7 @@ def change_free(pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet
     """Change those of these (execution, attempt) pairs that nobody holds at this moment.
 
     For a beat and a heartbeat, which come again: they must not wait for the transaction of an app, nor in a ring with
-    another who changes many rows at once.
+    another who changes many rows at once. A change that is called is asked for when the rows are held.
     """
     by_attempt: defaultdict[int, list[uuid.UUID]] = defaultdict(list)
     for execution_id, attempt in pairs:
@@ -24,7 +24,9 @@ def change_free(pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet
     for attempt, ids in by_attempt.items():  # nearly all are at their first attempt, so this is one round
         with transaction.atomic():
             free = among.with_ids(ids).filter(attempt=attempt).select_for_update(skip_locked=True).order_by("pk")
-            changed += Execution.objects.with_ids(list(free.values_list("pk", flat=True))).update(**changes)
+            held = list(free.values_list("pk", flat=True))
+            now = {name: change() if callable(change) else change for name, change in changes.items()}
+            changed += Execution.objects.with_ids(held).update(**now)
     return changed
 
 

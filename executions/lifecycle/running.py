@@ -1,5 +1,6 @@
 """While it runs: claimed or held back, and kept alive."""
 
+import time
 import uuid
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -22,6 +23,7 @@ LOOK_AGAIN_AFTER = timedelta(seconds=5)
 _LONGEST_LINE = 60  # times that: five minutes
 # What is postponed is due later than anybody publishes ahead of time, or it would be called QUEUED without a message.
 SOONEST_AGAIN = timedelta(seconds=2)
+PROMPT = timedelta(seconds=1)  # a statement that took longer had to wait for somebody's lock
 # A message whose run is due later than this is from before it was moved. Generous, since clocks may lag.
 MOVED = timedelta(minutes=1)
 
@@ -120,8 +122,15 @@ def standing_claim(execution_id: uuid.UUID, attempt: int, only: Q) -> Claim | No
 
 
 def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: datetime) -> int:
-    """Say that a worker still holds these (execution, attempt) pairs."""
-    return change_free(held, Execution.objects.running().filter(worker=worker, awaited_until=None), heartbeat_at=now)
+    """Say that a worker still holds these (execution, attempt) pairs. What had to wait says the moment after that."""
+    asked_at = time.monotonic()
+    ours = Execution.objects.running().filter(worker=worker, awaited_until=None)
+
+    def moment() -> datetime:
+        waited = timedelta(seconds=time.monotonic() - asked_at)
+        return now + waited if waited > PROMPT else now
+
+    return change_free(held, ours, heartbeat_at=moment)
 
 
 def to_stop(held: Collection[tuple[uuid.UUID, int]], *, worker: str) -> list[ToStop]:

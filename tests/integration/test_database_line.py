@@ -45,7 +45,7 @@ def test_the_connections_of_the_platform_are_such_lines() -> None:
 @pytest.mark.parametrize("fault", ["server gone", "frozen"])
 def test_a_server_that_never_answers_is_left_by_whoever_is_hurried(line: Line, proxy: Proxy, fault: str) -> None:
     proxy.tear(gone="server") if fault == "server gone" else proxy.freeze()
-    with hurried(), pytest.raises(psycopg.OperationalError, match="the database did not answer within 0.5 s"):
+    with hurried(), pytest.raises(psycopg.OperationalError, match=r"the database did not answer within 0\.5 s"):
         line.execute("SELECT 1")
     assert line.closed
 
