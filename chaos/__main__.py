@@ -40,6 +40,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
         "--break", dest="guard", choices=sorted(GUARDS), default="", help="break a guard of the product"
     )
     parser.add_argument("--plan", action="store_true", help="tell what would strike, and end")
+    parser.add_argument("--keep", action="store_true", help="keep logs, ledger and rows also of a clean run")
     parser.add_argument("--json", action="store_true", help="the result as JSON, and all else on the standard error")
     said = parser.parse_args(words)
     if not _SHORTEST <= said.seconds <= _LONGEST:
@@ -70,7 +71,7 @@ def main(words: list[str]) -> int:
     verdict = run(
         seed, said.seconds, say=say, tell=lambda fault: say(_line(fault)), kinds=said.only, guard=said.guard, keep=keep
     )
-    if verdict.breaches:
+    if verdict.breaches or said.keep:
         _keep(verdict.evidence, keep)
         say(f"logs, ledger and evidence: {keep}")
     else:

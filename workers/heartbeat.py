@@ -22,7 +22,7 @@ from executions import database_line, events, lifecycle
 from executions.clock import Clock
 from executions.outcomes import ToStop
 from executions.storable import in_a_line
-from workers import forks, pools, registry, stopping
+from workers import forks, orders, pools, registry, stopping
 from workers.orders import Why, name_of
 from workers.recorder import Recorder
 from workers.request import TrackedRequest
@@ -77,6 +77,7 @@ class HeartbeatThread:
         beat_at = time.monotonic()
         while True:
             try:
+                self._enforce_limits()
                 with forks.database_work():
                     if time.monotonic() >= beat_at:
                         beat_at = time.monotonic() + settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS
@@ -104,10 +105,16 @@ class HeartbeatThread:
         lifecycle.heartbeat(held, worker=self._name, now=now)
         registry.say(self._parent, running=_running(), now=now)
 
-    def _look(self) -> None:
-        """What is to stop: by its time limit, where the pool watches none, or because somebody asked for it."""
+    def _enforce_limits(self) -> None:
+        """Also while the database is away: what takes too long is stopped or killed, and who was asked to stop."""
         stopping.stop_overdue()
-        self._kill_overdue()
+        for request in _requests():
+            if request.is_overdue():
+                self._in_loop(request.kill_overdue)
+        self._kill_stubborn()
+
+    def _look(self) -> None:
+        """What is to stop because somebody asked for it."""
         self._notice_stuck_pool()
         if held := _running():
             self._notice_dead_children()
@@ -142,7 +149,7 @@ class HeartbeatThread:
                 # The call hears it once.
                 self._in_loop(request.ask_to_stop)
 
-    def _kill_overdue(self) -> None:
+    def _kill_stubborn(self) -> None:
         for request, moment in list(self._kill_at.items()):
             if not request.is_running():
                 del self._kill_at[request]
@@ -174,8 +181,9 @@ def _pair(request: TrackedRequest) -> tuple[uuid.UUID, int]:
     return request.delivery.execution_id, request.delivery.attempt
 
 
-def _held() -> list[tuple[uuid.UUID, int]]:
-    return [_pair(request) for request in _requests()]
+def _held() -> set[tuple[uuid.UUID, int]]:
+    """What this worker has taken, by Celery's word, and what its children say that they hold."""
+    return {_pair(request) for request in _requests()} | orders.held()
 
 
 def _running() -> list[tuple[uuid.UUID, int]]:

@@ -6,6 +6,7 @@ in the database; then nobody can claim the attempt a second time, and nothing is
 
 import os
 import signal
+import time
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # the stubs do not know it
@@ -21,10 +22,13 @@ from executions.states import Outcome
 from jobs.models import DEFAULT_STOP_GRACE_SECONDS
 from workers import forks, orders, recorder
 from workers.orders import Why
+from workers.patience import LONG_SECONDS
 from workers.recorder import Death
 from workers.task import Stopped
 
 logger = get_logger(__name__)
+
+_UNTIL_WRITTEN_SECONDS = sum(LONG_SECONDS) + 60  # so long the end of an attempt may take to get into the database
 
 # The child did not live to say how it went. (With SystemExit it went by itself.)
 _DEATHS = (WorkerLostError, Terminated, TimeLimitExceeded, SystemExit, KeyboardInterrupt)
@@ -38,10 +42,25 @@ class TrackedRequest(Request):
         self._check_shape()
         self.death: Death | None = None
         self.was_killed = False
+        self.was_overdue = False
+        self.accepted_at: float | None = None  # by the monotonic clock
         self.delivery = _delivery(self.request_dict)
         if self.delivery is not None and not any((*self.time_limits, self.task.time_limit, self.task.soft_time_limit)):
             soft = settings.ONBEAT_WORKERS_TIMEOUT_SECONDS
             self.time_limits = self.request_dict["timelimit"] = (soft + DEFAULT_STOP_GRACE_SECONDS, soft)
+        self.hard_seconds = self._take_over_hard_limit()
+
+    def _take_over_hard_limit(self) -> float | None:
+        """Celery's pool would kill a child also when the work is done, while it waits for a database that is away.
+
+        So the heartbeat kills who is overdue in its call (`kill_overdue`), and the pool only who then does not end.
+        """
+        hard, soft = self.time_limits
+        hard = hard or self.task.time_limit
+        if self.delivery is None or not hard:
+            return None
+        self.time_limits = (hard + _UNTIL_WRITTEN_SECONDS, soft)
+        return float(hard)
 
     def _check_shape(self) -> None:
         """What Celery would stumble over when the message has a place in the pool already, and would never free it."""
@@ -97,7 +116,9 @@ class TrackedRequest(Request):
             return
         assert self.delivery is not None
         if isinstance(error, TimeLimitExceeded):
-            outcome, said = Outcome.TIMED_OUT, f"It took longer than its hard time limit of {error.args[0]:g} s."
+            outcome, said = Outcome.WORKER_LOST, "Its end could not be written for so long that its process was killed."
+        elif self.was_overdue:
+            outcome, said = Outcome.TIMED_OUT, f"It took longer than its hard time limit of {self.hard_seconds:g} s."
         elif self.was_killed:
             outcome, said = Outcome.CANCELLED, "It was asked to stop, did not, and was killed."
         else:
@@ -137,6 +158,24 @@ class TrackedRequest(Request):
         if self.is_running():
             orders.give(self.worker_pid, self.name_of_call, Why.CANCELLED)
             os.kill(self.worker_pid, signal.SIGUSR1)
+
+    def on_accepted(self, pid: Any, time_accepted: float) -> None:
+        self.accepted_at = time_accepted
+        super().on_accepted(pid, time_accepted)
+
+    def is_overdue(self) -> bool:
+        """Whether it is still in its call after its hard time limit."""
+        if self.hard_seconds is None or self.accepted_at is None or not self.is_running():
+            return False
+        is_past = time.monotonic() > self.accepted_at + self.hard_seconds
+        return is_past and orders.is_inside(self.worker_pid, self.name_of_call)
+
+    def kill_overdue(self) -> None:
+        """In Celery's own loop, like a word to stop."""
+        if self.is_overdue():
+            self.was_overdue = True
+            events.warn("it takes longer than it may: it is killed", execution=self.id, process=self.worker_pid)
+            os.kill(self.worker_pid, signal.SIGKILL)
 
     def kill(self) -> None:
         if self.is_running():

@@ -23,7 +23,7 @@ from executions.outcomes import Claim, Finish, Held, Wish
 from executions.retry import kinds_of
 from executions.states import Outcome, State
 from executions.storable import in_a_line, storable_error, storable_result
-from workers import context, lost_answers, stopping
+from workers import context, lost_answers, orders, stopping
 from workers.context import Context
 from workers.orders import Why
 from workers.patience import LONG_SECONDS, SHORT_SECONDS, reaching_database
@@ -47,6 +47,11 @@ def run(delivery: Delivery, *, worker: str, call: Callable[[], Any], limit_secon
     claim = _claim(delivery, worker)
     if claim is None:
         return Ended()
+    with orders.holding(delivery.execution_id, delivery.attempt):
+        return _run_claimed(claim, delivery, call, limit_seconds)
+
+
+def _run_claimed(claim: Claim, delivery: Delivery, call: Callable[[], Any], limit_seconds: float | None) -> Ended:
     running = stopping.begin(str(delivery.execution_id), delivery.attempt, limit_seconds=limit_seconds)
     here = Context(
         delivery.execution_id, delivery.job_key, delivery.fire_time, delivery.attempt, claim=claim, call=running

@@ -60,11 +60,13 @@ def call_step(call: Call, work: Callable[[], T]) -> T:
     try:
         try:
             call.is_inside = True
+            orders.enter(call.name)
             return work()
         finally:
             call.is_inside = False
     finally:
         call.is_inside = False  # again, since an error from outside may have come in the line above
+        orders.leave()
         _forget(call, outer)
 
 
@@ -82,6 +84,7 @@ def _forget(call: Call, outer: Call | None) -> None:
             _calls.pop(call.thread, None)
         else:
             _calls[call.thread] = outer
+            orders.enter(outer.name)
 
 
 def stop(name: bytes, why: Why) -> bool:

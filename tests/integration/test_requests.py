@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
@@ -26,8 +27,9 @@ from executions.outcomes import Finish
 from executions.retry import RetryPolicy
 from executions.states import Outcome, State
 from tests.making import a_job, claimed, outgoing, planned, seconds
-from workers import control, recorder
+from workers import control, heartbeat, orders, recorder
 from workers.heartbeat import HeartbeatThread
+from workers.patience import LONG_SECONDS
 from workers.recorder import Death, Revoke
 from workers.request import TrackedRequest
 from workers.tasks import echo
@@ -94,16 +96,44 @@ def delivered(execution: Execution) -> Iterator[Delivered]:
     ("fields", "task", "limits"),
     [
         ({}, echo, (3630, 3600)),
-        ({"timeout_seconds": 5, "stop_grace_seconds": 2}, echo, [7, 5]),
-        ({}, limited, (None, None)),  # Celery takes the task's own
-        ({"timeout_seconds": 5, "stop_grace_seconds": 2}, limited, [7, 5]),
+        ({"timeout_seconds": 5, "stop_grace_seconds": 2}, echo, (7, 5)),
+        ({}, limited, (4, None)),  # Celery takes the task's own soft one
+        ({"timeout_seconds": 5, "stop_grace_seconds": 2}, limited, (7, 5)),
     ],
 )
 def test_the_jobs_limits_go_before_the_tasks_and_these_before_the_default(
     noon: datetime, fields: dict[str, int], task: Any, limits: Any
 ) -> None:
     execution = planned(a_job(now=noon, task=task.name, **fields), noon)
-    assert Delivered(execution, task=task).request.time_limits == limits
+    request = Delivered(execution, task=task).request
+    assert (request.hard_seconds, request.time_limits[1]) == limits
+    assert request.time_limits[0] > limits[0] + sum(LONG_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "call", "is_overdue"),
+    [(8, "its own", True), (6, "its own", False), (8, "another", False), (8, "none", False)],
+)
+def test_a_child_is_killed_at_the_hard_limit_while_it_is_in_that_very_call(
+    noon: datetime, seconds_ago: float, call: str, is_overdue: bool
+) -> None:
+    """One whose work is done may wait for a database that is away, for as long as its patience lasts."""
+    execution = planned(a_job(now=noon, timeout_seconds=5, stop_grace_seconds=2), noon)
+    request = Delivered(execution).request
+    state.task_accepted(request)
+    names = {"its own": request.name_of_call, "another": orders.name_of("another", 1)}
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            request.worker_pid, request.accepted_at = child.pid, time.monotonic() - seconds_ago
+            if call in names:
+                orders._say(orders._calls, orders._CALL.pack(child.pid, names[call]))
+            assert request.is_overdue() == is_overdue
+            request.kill_overdue()
+            assert (request.was_overdue, child.poll() is None or is_overdue) == (is_overdue, True)
+        finally:
+            child.kill()
+            orders.leave()
+            state.task_ready(request)
 
 
 @pytest.mark.parametrize("odd", [{"timelimit": "soon"}, {"timelimit": [1]}, {"timelimit": ["a", "b"]}, {"id": 7}])
@@ -160,21 +190,35 @@ def test_a_copy_that_dies_does_not_end_the_attempt_that_another_child_runs(
     assert (copy.acked, delivered.acked) == (["acked"], [])
 
 
-def test_a_hard_time_limit_is_told_twice_by_celery_and_recorded_once(put: list[Any], noon: datetime) -> None:
-    execution = planned(a_job(now=noon, retry=RetryPolicy(initial_seconds=0)), noon)
+def test_one_that_was_killed_for_taking_too_long_is_timed_out_and_tried_again_a_moment_later(
+    put: list[Any], noon: datetime
+) -> None:
+    execution = planned(a_job(now=noon, timeout_seconds=3, retry=RetryPolicy(initial_seconds=0)), noon)
     delivered = Delivered(execution)
     claimed(execution, now=noon, worker="here")
-    delivered.dies(TimeLimitExceeded(5))
-    delivered.request.on_timeout(False, 5)
+    delivered.request.was_overdue = True
+    delivered.dies(WorkerLostError("gone"))
     assert delivered.acked == []
     (death,) = put
     clock = Clock()
     before = clock.now()
     assert recorder.record(death, clock) is Finish.RETRY
     execution.refresh_from_db()
-    assert execution.attempts.get().outcome == Outcome.TIMED_OUT
+    attempt = execution.attempts.get()
+    assert (attempt.outcome, attempt.error) == (Outcome.TIMED_OUT, "It took longer than its hard time limit of 33 s.")
     assert execution.available_at >= before + seconds(2)
     assert delivered.acked == ["acked"]
+
+
+def test_one_whose_end_could_not_be_written_is_lost_which_celery_tells_twice(
+    execution: Execution, delivered: Delivered, put: list[Any], noon: datetime
+) -> None:
+    claimed(execution, now=noon, worker="here")
+    delivered.dies(TimeLimitExceeded(400))
+    delivered.request.on_timeout(False, 400)
+    (death,) = put
+    assert recorder.record(death, Clock()) is Finish.RETRY
+    assert execution.attempts.get().outcome == Outcome.WORKER_LOST
 
 
 def test_one_that_was_killed_for_not_stopping_is_cancelled(
@@ -186,6 +230,20 @@ def test_one_that_was_killed_for_not_stopping_is_cancelled(
     delivered.dies(WorkerLostError("gone"))
     assert recorder.record(put[0], Clock()) is Finish.CANCELLED
     assert execution.attempts.get().outcome == Outcome.CANCELLED
+
+
+def test_what_a_child_holds_has_signs_of_life_though_celery_forgot_that_it_gave_it(
+    execution: Execution, delivered: Delivered, noon: datetime
+) -> None:
+    """As it does when the broker goes away before it has heard that a child began."""
+    claimed(execution, now=noon, worker="here")
+    state.reserved_requests.clear()
+    beating = HeartbeatThread(SimpleNamespace(hostname="here", pool=None))
+    with orders.holding(execution.pk, 1):
+        lifecycle.heartbeat(heartbeat._held(), worker=beating._name, now=noon + seconds(30))
+    assert lifecycle.rescue(silent_since=noon + seconds(20), now=noon + seconds(31)) == []
+    lifecycle.heartbeat(heartbeat._held(), worker=beating._name, now=noon + seconds(60))
+    assert len(lifecycle.rescue(silent_since=noon + seconds(50), now=noon + seconds(61))) == 1
 
 
 def test_a_word_to_stop_that_went_into_a_loop_which_turns_no_more_is_said_again(

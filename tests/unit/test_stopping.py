@@ -166,3 +166,21 @@ def test_no_error_comes_late_however_close_the_word_is_to_the_end() -> None:
         one.may_end = True
         stopping.stop(name_of(one.name, 1), Why.CANCELLED)
         assert one.is_over.wait(10), "the thread died of an error that came after its call"
+
+
+def test_a_process_says_which_call_it_is_in_and_for_how_long_it_is() -> None:
+    outer, inner = a_call("outer"), a_call("inner")
+
+    def is_in(task_id: str) -> bool:
+        return orders.is_inside(os.getpid(), name_of(task_id, 1))
+
+    def within() -> list[bool]:
+        before = is_in("outer")
+        meanwhile = stopping.call_step(inner, lambda: is_in("inner") and not is_in("outer"))
+        return [before, meanwhile, is_in("outer")]
+
+    assert stopping.call_step(outer, within) == [True, True, True]
+    assert not is_in("outer")
+    with pytest.raises(ZeroDivisionError):
+        stopping.call_step(outer, lambda: 1 / 0)
+    assert not is_in("outer")
