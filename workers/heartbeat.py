@@ -2,7 +2,8 @@
 
 A thread of the parent, with a database connection of its own, says every few seconds which attempts its children hold.
 It does not depend on the children: a task that keeps its CPU busy is not taken for dead. In between it asks each second
-whether one of them is to stop. Invariant: it goes on until the last child has ended, also while the worker is stopping.
+whether one of them is to stop. A second thread, without the database, enforces time limits and graces. Invariant: both
+go on until the last child has ended, also while the worker is stopping.
 """
 
 import os
@@ -60,6 +61,7 @@ class HeartbeatThread:
         self._parent = parent
         self._clock = Clock()
         self._thread = threading.Thread(target=self._run, name="onbeat-heartbeat", daemon=True)
+        self._limits = threading.Thread(target=self._enforce_limits, name="onbeat-limits", daemon=True)
         self._stop = threading.Event()
         self._is_away = False
         self._kill_at: dict[TrackedRequest, float] = {}
@@ -67,6 +69,7 @@ class HeartbeatThread:
 
     def start(self) -> None:
         self._thread.start()
+        self._limits.start()
 
     def stop(self) -> None:
         self._stop.set()
@@ -77,7 +80,6 @@ class HeartbeatThread:
         beat_at = time.monotonic()
         while True:
             try:
-                self._enforce_limits()
                 with forks.database_work():
                     if time.monotonic() >= beat_at:
                         beat_at = time.monotonic() + settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS
@@ -106,12 +108,16 @@ class HeartbeatThread:
         registry.say(self._parent, running=_running(), now=now)
 
     def _enforce_limits(self) -> None:
-        """Also while the database is away: what takes too long is stopped or killed, and who was asked to stop."""
-        stopping.stop_overdue()
-        for request in _requests():
-            if request.is_overdue():
-                self._in_loop(request.kill_overdue)
-        self._kill_stubborn()
+        """What takes too long is stopped or killed, and so is who was asked to stop and did not.
+
+        In a thread of its own, since the other may wait for a database that is away.
+        """
+        while not self._stop.wait(LOOK_EVERY_SECONDS):
+            stopping.stop_overdue()
+            for request in _requests():
+                if request.is_overdue():
+                    self._in_loop(request.kill_overdue)
+            self._kill_stubborn()
 
     def _look(self) -> None:
         """What is to stop because somebody asked for it."""

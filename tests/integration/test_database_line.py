@@ -10,7 +10,8 @@ from django.conf import settings as project_settings
 from django.db import OperationalError, connection
 
 from chaos.proxy import Proxy
-from executions.database_line import Line, hurried
+from executions import database_line
+from executions.database_line import Line, hurried, hurry_always
 from executions.outages import is_outage
 
 pytestmark = [pytest.mark.django_db, pytest.mark.full]
@@ -20,8 +21,9 @@ LONGER = f"SELECT pg_sleep({PATIENCE_SECONDS * 2})"
 
 
 @pytest.fixture(autouse=True)
-def _little_patience(settings: Any) -> None:
+def _little_patience(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.DATABASE_ANSWER_SECONDS = PATIENCE_SECONDS
+    monkeypatch.setattr(database_line, "_is_process_hurried", False)  # a beat of another test may have run here
 
 
 @pytest.fixture
@@ -61,6 +63,12 @@ def test_who_is_not_hurried_waits_for_as_long_as_it_takes(line: Line) -> None:
     with hurried():
         line.execute("SELECT 1")
     line.execute(LONGER)
+
+
+def test_a_beat_or_web_process_is_always_hurried(line: Line) -> None:
+    hurry_always()
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        line.execute("SELECT pg_sleep(60)")
 
 
 def test_an_answer_that_does_not_come_is_an_outage(line: Line, proxy: Proxy) -> None:
