@@ -24,6 +24,7 @@ _PAUSE_SECONDS = (0.1, 0.5)
 _ANSWER_SECONDS = 12
 _ASK_FOR_SECONDS = 60
 _AGAIN_SECONDS = 0.3
+_FINISH_SECONDS = 120.0
 _DELAYS = (2, 12)
 _REMEMBERED = 30
 _MOST_MADE = 2  # of the jobs that a caller makes, so that a long run is no heavier than a short one
@@ -87,8 +88,13 @@ class Caller(ABC):
 
     def _finish(self) -> None:
         """What is paused goes on, so that all that was left out gets its row."""
+        deadline = time.monotonic() + _FINISH_SECONDS
         for key in sorted(self._paused):
             while self._settle("resume", key, lambda key=key: self.resume(key)) == NOT_KNOWN:  # type: ignore[misc]
+                if time.monotonic() > deadline:
+                    raise TimeoutError(
+                        f"{key} is still paused: nobody answered {_FINISH_SECONDS:.0f} s long when it was to be resumed"
+                    )
                 time.sleep(_AGAIN_SECONDS)
 
     # ── Runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +209,7 @@ class Caller(ABC):
 
 
 class RestCaller(Caller):
-    name = "rest"
+    name = load.CALLERS[0]
 
     def __init__(self, journal: Journal, seed: int, until: float, *, url: str, secret: str) -> None:
         super().__init__(journal, seed, until)
@@ -277,7 +283,7 @@ class RestCaller(Caller):
 class PythonCaller(Caller):
     """Within this very process, which is set up as a Django app for that."""
 
-    name = "python"
+    name = load.CALLERS[1]
 
     def run(self, job: str, mark: str, delay: float | None, run_key: str) -> tuple[str, bool]:
         from jobs import runs

@@ -1,6 +1,7 @@
 """The processes of the platform, each in a place of its own: whoever ends is started again.
 
 Invariant: only processes started here are signalled. Who ends without having been struck is told: that is a finding.
+So is who was told to stop and says that something went wrong.
 """
 
 import contextlib
@@ -19,6 +20,8 @@ from launcher.folders import ROOT
 _LOOK_SECONDS = 0.1
 _START_AGAIN_SECONDS = 0.5
 _STOPS_WITHIN_SECONDS = 60.0
+# Beats, workers and the web process all end with 0 then. Who has only begun to start is ended by the signal itself.
+_STOPPED = (0, -signal.SIGTERM)
 
 
 @dataclass
@@ -32,9 +35,11 @@ class Place:
     popen: "subprocess.Popen[bytes] | None" = None
     starts: int = 0
     start_at: float = 0.0
-    struck: set[int] = field(default_factory=set)  # pids that a fault has hit
+    struck: dict[int, set[signal.Signals]] = field(default_factory=dict)  # pids that a fault has hit, and with what
     told_at: dict[int, float] = field(default_factory=dict)  # pids that were told to stop, and when
     sessions: list[int] = field(default_factory=list)
+    is_under_order: bool = False  # somebody here is about to be hit from inside, and it is not known yet who
+    ended: list[tuple[int, int]] = field(default_factory=list)  # pids and exit codes of that time
 
     @property
     def pid(self) -> int:
@@ -82,9 +87,11 @@ class Platform:
         """As an operator would, and to the end. Nobody is started any more; their thread lives on, and they with it."""
         with self._lock:
             self._may_start = False
-            told = [place for place in (self.places[name] for name in names) if place.pid]
-            for place in told:
-                os.kill(place.pid, signal.SIGTERM)
+            pids = [(self.places[name], self.places[name].pid) for name in names]
+            told = [place for place, pid in pids if pid]
+            for _, pid in pids:
+                if pid:  # 0 would be the harness itself
+                    os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + _STOPS_WITHIN_SECONDS
         for place in told:
             assert place.popen is not None
@@ -104,18 +111,38 @@ class Platform:
             if not pid:
                 return 0
             if number in (signal.SIGKILL, signal.SIGTERM):
-                place.struck.add(pid)
+                place.struck.setdefault(pid, set()).add(number)
             if number == signal.SIGTERM:
                 place.told_at[pid] = time.monotonic()
             with contextlib.suppress(ProcessLookupError):
                 (os.killpg if everybody else os.kill)(pid, number)
             return pid
 
+    def go_on(self, name: str, group: int) -> bool:
+        """Wake all of a process group of that place. No other: 0 would be the harness itself."""
+        if group not in self.places[name].sessions:
+            return False
+        try:
+            os.killpg(group, signal.SIGCONT)
+        except ProcessLookupError:
+            return False
+        return True
+
     def expect_end(self, name: str) -> None:
-        """Whoever is in that place may end: it is about to be hit from inside."""
+        """Whoever is in that place may end: it is about to be hit from inside. To be followed by `tell_whose_end`."""
+        with self._lock:
+            self.places[name].is_under_order = True
+
+    def tell_whose_end(self, name: str, group: int) -> None:
+        """Who was hit from inside; 0 if nobody was. Everybody else who ended meanwhile did so for another reason."""
         with self._lock:
             place = self.places[name]
-            place.struck.add(place.pid)
+            place.is_under_order = False
+            if group in place.sessions:
+                place.struck.setdefault(group, set()).add(signal.SIGKILL)
+            for pid, code in place.ended:
+                self._judge_end(place, pid, code)
+            place.ended.clear()
 
     def _run(self) -> None:
         while not self._is_over.wait(_LOOK_SECONDS):
@@ -138,9 +165,19 @@ class Platform:
             return
         if not self._may_start:
             return  # whoever told it to stop looks at how it ended
-        if pid not in place.struck:
-            self.findings.append(f"{place.name} ended by itself with {code}; see {place.log.name}")
+        if place.is_under_order:
+            place.ended.append((pid, code))
+        else:
+            self._judge_end(place, pid, code)
         place.popen, place.start_at = None, now + _START_AGAIN_SECONDS
+
+    def _judge_end(self, place: Place, pid: int, code: int) -> None:
+        place.told_at.pop(pid, None)
+        hit_with = place.struck.pop(pid, set())  # the system gives a pid again, and not to the same process
+        if not hit_with:
+            self.findings.append(f"{place.name} ended by itself with {code}; see {place.log.name}")
+        elif signal.SIGKILL not in hit_with and code not in _STOPPED:
+            self.findings.append(f"{place.name} ended with {code} when it was told to stop; see {place.log.name}")
 
     def _start(self, place: Place) -> None:
         with place.log.open("ab") as output:

@@ -13,6 +13,7 @@ from typing import Any
 from chaos import ledger
 from chaos.journal import Entry
 from chaos.ledger import Run
+from chaos.load import made_at_the_beginning
 from chaos.servers import Servers
 
 
@@ -36,6 +37,7 @@ class Row:
     mark: str
     run_key: str
     error: str = ""
+    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,15 @@ class Evidence:
     marks: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # how often a row became QUEUED
     copies: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # how often its message was published
     limits: Mapping[str, int] = field(default_factory=dict)  # how many of a job may run at once
+    load: Mapping[str, int] = field(default_factory=dict)  # every how many seconds the jobs of the beginning fire
     drained_after: float | None = 0.0  # seconds from the last fault until all was over; None: nobody waited so long
     findings: Sequence[str] = ()  # what the harness saw while it ran
 
 
 _ROWS = """
 SELECT e.id::text, j.key, e.fire_time, e.trigger, e.state, e.attempt, e.lost, e.reason, e.available_at, e.queued_at,
-       e.cancel_requested_at, e.skipped_until, e.result, coalesce(e.kwargs->>'mark', ''), e.run_key, e.error
+       e.cancel_requested_at, e.skipped_until, e.result, coalesce(e.kwargs->>'mark', ''), e.run_key, e.error,
+       e.finished_at
 FROM onbeat_execution e JOIN onbeat_job j ON j.id = e.job_id ORDER BY e.fire_time, e.id
 """
 _ATTEMPTS = "SELECT execution_id::text, number, outcome, started_at, finished_at FROM onbeat_attempt"
@@ -115,6 +119,7 @@ def collect(
             marks=Counter({(execution, attempt): count for execution, attempt, count in ask(_MARKS)}),
             copies=copies,
             limits=dict(ask(_LIMITS)),
+            load={job.key: job.step for job in made_at_the_beginning() if job.step is not None},
             drained_after=drained_after,
             findings=findings,
         )

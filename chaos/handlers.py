@@ -17,11 +17,12 @@ _PAGE_SECONDS = 0.8
 
 
 @contextmanager
-def told() -> Iterator[dict[str, str]]:
+def told(mark: str = "") -> Iterator[dict[str, str]]:
     """Around the whole of a handler. What it yields is to be returned: the row must hold the same at the end."""
     here, run = context.current(), uuid.uuid4().hex
     token = {"token": run}
-    ledger.note(what="begin", run=run, execution=str(here.execution_id), attempt=here.attempt, job=here.job_key)
+    whom = {"execution": str(here.execution_id), "attempt": here.attempt, "job": here.job_key, "mark": mark}
+    ledger.note(what="begin", run=run, **whom)
     try:
         yield token
     except context.Cancelled:
@@ -34,17 +35,17 @@ def told() -> Iterator[dict[str, str]]:
 
 
 @shared_task(name="chaos.work")
-def work(seconds: float = 0, mark: str = "") -> dict[str, str]:  # noqa: ARG001 - read from its row
+def work(seconds: float = 0, mark: str = "") -> dict[str, str]:
     """Works for a while. A mark names whoever asked for it."""
-    with told() as token:
+    with told(mark) as token:
         time.sleep(seconds)
     return token
 
 
 @shared_task(name="chaos.flaky")
-def flaky(failures: int, mark: str = "") -> dict[str, str]:  # noqa: ARG001 - read from its row
+def flaky(failures: int, mark: str = "") -> dict[str, str]:
     """Fails so many times."""
-    with told() as token:
+    with told(mark) as token:
         if context.current().attempt <= failures:
             raise OSError("the printer is on fire")
     return token

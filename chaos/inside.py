@@ -1,7 +1,8 @@
 """A real beat or worker that can be hit at a step of its work: `python -m chaos.inside NAME beat|worker [ARG …]`.
 
 It looks for its orders in a folder at each step. Who orders writes a file with the name of the process, the step and
-what to do there; who passes the step first takes the file away, so that an order strikes once.
+what to do there; who passes the step first takes the file away, so that an order strikes once, and says by its process
+group who it is.
 """
 
 import os
@@ -27,11 +28,14 @@ class Orders:
         """Obey an order for this step. Other threads of a beat take leases as well, for their duties."""
         if not self._file.exists() or (only_main_thread and threading.current_thread() is not threading.main_thread()):
             return
+        mine = self._file.with_suffix(f".{os.getpid()}-{threading.get_native_id()}")
         try:
             wanted, deed = self._file.read_text().split()
             if wanted != step:
                 return
-            self._file.rename(self._file.with_suffix(TAKEN))
+            self._file.rename(mine)
+            mine.write_text(str(os.getpgrp()))
+            mine.rename(self._file.with_suffix(TAKEN))  # nobody reads half of it
         except (OSError, ValueError):
             return  # another process of this name was faster
         sys.stderr.write(f"{self._name} is at the step {step}: {deed}\n")

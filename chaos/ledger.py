@@ -37,6 +37,7 @@ class Run:
     ended_at: float | None = None
     how: str = ""  # ok, failed, stopped; empty: it did not live to tell
     token: str = ""  # what it returned
+    mark: str = ""  # of whoever asked for it, as its payload says
 
 
 def read(folder: Path) -> list[Run]:
@@ -53,7 +54,7 @@ def _runs_of(path: Path) -> Iterator[Run]:
     for line in path.read_text().splitlines():
         said = json.loads(line)
         if said["what"] == "begin":
-            run = Run(said["execution"], said["attempt"], said["job"], said["at"])
+            run = Run(said["execution"], said["attempt"], said["job"], said["at"], mark=said.get("mark", ""))
             open_runs[said["run"]] = run
             yield run
         else:

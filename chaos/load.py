@@ -6,7 +6,7 @@ minute after the last fault.
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,8 +64,15 @@ def jobs() -> list[Job]:
 EDITED = 3
 
 
+CALLERS = ("rest", "python")
+
+
 def edited(caller: str) -> list[Job]:
     return [Job(f"edited-{caller}-{n}", "chaos.work", STEPS[n]) for n in range(EDITED)]
+
+
+def made_at_the_beginning() -> list[Job]:
+    return [*jobs(), *(job for caller in CALLERS for job in edited(caller))]
 
 
 def _retrying(attempts: int) -> dict[str, Any]:
@@ -97,9 +104,3 @@ def create(job: Job, receiver_url: str) -> int:
         key=job.key, schedule=schedule, kwargs=job.kwargs, task_lives_elsewhere=not job.path, **fields
     )
     return int(made.version)
-
-
-def first_multiple_after(moment: datetime, step: int) -> datetime:
-    """The first fire after a moment, by the judge's own arithmetic."""
-    passed = (moment - EPOCH) // timedelta(seconds=step)
-    return EPOCH + (passed + 1) * timedelta(seconds=step)

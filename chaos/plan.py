@@ -8,8 +8,8 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+# So long it is on average from one fault to the next, if there is the time for it; a short run deals faster.
 _LONGEST_GAP_SECONDS = 4.0
-# A deck takes about so long, if there is the time for it; a short run deals faster.
 _QUIET_AT_END_SECONDS = 2.0
 SERVERS = ("postgres", "redis", "rabbitmq")
 

@@ -2,8 +2,8 @@
 
 A line can be cut (open connections are closed, new ones refused), frozen (connections are taken, nothing passes), slow
 (every answer waits), deaf (what is asked arrives, and no answer comes back), torn (open connections are gone for one
-side, and the other does not hear of it) and mended. What a frozen or deaf line holds back passes when it is mended, as
-on a real network.
+side, and the other does not hear of it) and mended. What a frozen or deaf line holds back, the end of a connection as
+well, passes when it is mended, as on a real network.
 """
 
 import asyncio
@@ -48,6 +48,7 @@ class Proxy:
         self._answers_flow = asyncio.Event()
         self._answer_after_seconds = 0.0
         self._listener: asyncio.Server | None = None
+        self._is_cut = False
         self._kept: socket.socket | None = None  # holds the port while nobody listens on it
         self._waiting: set[asyncio.StreamWriter] = set()  # taken, and not connected to the server yet
         self._pairs: set[_Pair] = set()
@@ -97,10 +98,13 @@ class Proxy:
         asyncio.run_coroutine_threadsafe(act, self._loop).result(timeout=10)
 
     async def _cut(self) -> None:
+        self._is_cut = True
         if self._listener is not None:
             self._listener.close()
             self._listener = None
             self._kept = _bound(self.port)
+            # Nobody else may listen there now. It was needed to bind: connections that have ended still bear the port.
+            self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         for writer in self._waiting:
             writer.transport.abort()
         for pair in self._pairs:
@@ -116,6 +120,7 @@ class Proxy:
             (pair.server if gone == "server" else pair.caller).transport.abort()
 
     async def _mend(self) -> None:
+        self._is_cut = False
         self._answer_after_seconds = 0.0
         self._flows.set()
         self._answers_flow.set()
@@ -123,10 +128,10 @@ class Proxy:
             if pair.is_torn and pair.caller.transport.is_closing():
                 pair.server.transport.abort()
         if self._listener is None:
-            if self._kept is not None:
-                self._kept.close()
-                self._kept = None
-            self._listener = await asyncio.start_server(self._serve, sock=_bound(self.port))
+            self._kept = self._kept or _bound(self.port)
+            self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener = await asyncio.start_server(self._serve, sock=self._kept)
+            self._kept = None
 
     async def _end_all(self) -> None:
         """Those that wait in a frozen line go as well."""
@@ -138,8 +143,15 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._waiting.add(writer)
         try:
+            if self._is_cut:  # it was taken before, and its turn comes only now
+                writer.transport.abort()
+                return
             await self._flows.wait()
             server_reader, server_writer = await asyncio.open_connection(*self._server_at)
+            if self._is_cut:  # meanwhile
+                writer.transport.abort()
+                server_writer.transport.abort()
+                return
             pair = _Pair(writer, server_writer)
             self._pairs.add(pair)
             self._waiting.discard(writer)
@@ -160,21 +172,23 @@ class Proxy:
     async def _pass_on(
         self, reader: asyncio.StreamReader, pair: _Pair, writer: asyncio.StreamWriter, *, is_answer: bool
     ) -> None:
-        try:
+        # Each way ends for itself, a reset as well: who is gone is told to the other end the other way, if that flows.
+        with contextlib.suppress(OSError):
             while data := await reader.read(_CHUNK):
                 if is_answer and self._answer_after_seconds:
                     await asyncio.sleep(self._answer_after_seconds)
-                await self._flows.wait()
-                if is_answer:
-                    await self._answers_flow.wait()
+                await self._wait_until_it_flows(is_answer=is_answer)
                 if not pair.is_torn:
                     writer.write(data)
                     await writer.drain()
-        except OSError:
-            if not pair.is_torn:
-                raise
+        await self._wait_until_it_flows(is_answer=is_answer)
         if not pair.is_torn:
             writer.close()
+
+    async def _wait_until_it_flows(self, *, is_answer: bool) -> None:
+        await self._flows.wait()
+        if is_answer:
+            await self._answers_flow.wait()
 
 
 def _close(writer: asyncio.StreamWriter) -> None:

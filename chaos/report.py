@@ -3,7 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from chaos.judge import DRAINED_WITHIN_SECONDS, in_short
+from chaos.judge import in_short
+from chaos.rules.runs import DRAINED_WITHIN_SECONDS
 from chaos.run import Verdict
 from chaos.tap import percentiles
 

@@ -15,8 +15,9 @@ from chaos import evidence, load, plan
 from chaos.callers import Caller, PythonCaller, RestCaller
 from chaos.evidence import Evidence, moment
 from chaos.journal import Journal
-from chaos.judge import DRAINED_WITHIN_SECONDS, Breach, judge
+from chaos.judge import Breach, judge
 from chaos.plan import Crew, Fault
+from chaos.rules.runs import DRAINED_WITHIN_SECONDS
 from chaos.striking import Striker, Struck
 from chaos.tap import Tap
 from chaos.world import World, a_world, addresses_by
@@ -123,7 +124,7 @@ class _Run:
         from access import api_keys
         from access.roles import Role
 
-        for job in [*load.jobs(), *load.edited(RestCaller.name), *load.edited(PythonCaller.name)]:
+        for job in load.made_at_the_beginning():
             load.create(job, self._world.receiver_line.url)
         return api_keys.make(name="chaos", role=Role.EDITOR).secret
 
@@ -134,15 +135,17 @@ class _Run:
         ]
 
     def _wait_until_drained(self, until: datetime, last_fault: float) -> float | None:
+        """How long after the last fault, and the last that is judged, all was over. None: it took too long."""
+        since = max(last_fault, until.timestamp())
         tell_at = time.time() + _TELL_EVERY_SECONDS
         while True:
             left = self._left(until)
             if left == []:
-                return max(0.0, time.time() - last_fault)
+                return max(0.0, time.time() - since)
             if left and time.time() > tell_at:
                 tell_at = time.time() + _TELL_EVERY_SECONDS
                 self._say(f"  {sum(count for _, count in left)} are not over: {_listed(left)}")
-            if time.time() > max(last_fault, until.timestamp()) + DRAINED_WITHIN_SECONDS:
+            if time.time() > since + DRAINED_WITHIN_SECONDS:
                 return None
             time.sleep(0.25)
 
@@ -174,6 +177,8 @@ class _Run:
             if caller.error is not None:
                 said = "".join(traceback.format_exception(caller.error))
                 yield f"the caller {caller.name} of the harness failed:\n{said}"
+        if self._tap.error:
+            yield self._tap.error
         for each in self._striker.struck:
             if each.error:
                 yield f"the harness could not strike with {each.fault}:\n{each.error}"

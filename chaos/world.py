@@ -29,7 +29,7 @@ PREFIX = "chaos."
 QUEUES = ("default", "http")
 _VARIABLES = {"postgres": "DATABASE_URL", "redis": "REDIS_URL", "rabbitmq": "CELERY_BROKER_URL"}
 _BIN = Path(sys.executable).parent
-_CHILDREN = "3"
+_CHILDREN = "5"  # most of their tasks only sleep
 _READY_SECONDS = 90
 _CLOCK_LIBRARIES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
 # Losses are noticed within seconds, so that a minute is enough for all of it: the defaults are made for long nights.

@@ -27,8 +27,9 @@ _REAL_PROCESSES = "tests/acceptance"
 _RACES = "tests/races"
 _UNIT = "tests/unit"
 _GIVING_WAY = ("nice", "-n", "19")
-# Of these, and all others: three groups that take about as long as each other.
+# Of these, and all others: groups that take about as long as each other, and one with servers of its own.
 _GROUPS = {
+    "chaos": ("test_chaos.py",),
     "workers and services": ("test_worker_*.py", "test_*services*.py"),
     "API, callbacks and pages": ("test_api_*.py", "test_callback*.py", "test_*browser.py"),
 }

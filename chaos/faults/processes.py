@@ -3,10 +3,15 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 from chaos.inside import TAKEN
 from chaos.plan import Fault
 from chaos.world import World
+
+# So long it stands still at least. It says that it is there a moment before it stops, and must not be woken too soon.
+_SHORTEST_FREEZE_SECONDS = 2.0
+_SAYS_WITHIN_SECONDS = 5.0  # who has an order in hand
 
 
 def kill(world: World, fault: Fault) -> bool:
@@ -39,45 +44,60 @@ def freeze(world: World, fault: Fault) -> bool:
     """SIGSTOP to it and all that it started; it goes on as if no time had passed."""
     pid = world.platform.signal(fault.whom, signal.SIGSTOP, everybody=True)
     time.sleep(fault.seconds)
-    return bool(pid) and _go_on(pid)
+    return world.platform.go_on(fault.whom, pid)
 
 
 def kill_at_step(world: World, fault: Fault) -> bool:
-    world.platform.expect_end(fault.whom)
-    return _at_step(world, fault, "kill-all")
+    return _end_at_step(world, fault, "kill-all")
 
 
 def kill_child_at_step(world: World, fault: Fault) -> bool:
     if fault.whom == "callbacks":  # its children are threads
-        world.platform.expect_end(fault.whom)
-    return _at_step(world, fault, "kill")
+        return _end_at_step(world, fault, "kill")
+    return bool(_at_step(world, fault, "kill", within=fault.seconds))
 
 
 def freeze_at_step(world: World, fault: Fault) -> bool:
-    pid = world.platform.places[fault.whom].pid
-    is_taken = _at_step(world, fault, "freeze")
-    time.sleep(fault.seconds if is_taken else 0)
-    _go_on(pid)
-    return is_taken
+    """The wait for the step is a part of its time: nobody else strikes there meanwhile."""
+    over_at = time.monotonic() + fault.seconds
+    group = _at_step(world, fault, "freeze", within=fault.seconds - _SHORTEST_FREEZE_SECONDS)
+    if not group:
+        return False
+    time.sleep(max(_SHORTEST_FREEZE_SECONDS, over_at - time.monotonic()))
+    world.platform.go_on(fault.whom, group)
+    return True
 
 
-def _at_step(world: World, fault: Fault, deed: str) -> bool:
-    """Give the order, and see whether somebody comes to that step soon; if nobody does, take it back."""
+def _end_at_step(world: World, fault: Fault, deed: str) -> bool:
+    world.platform.expect_end(fault.whom)
+    group = 0
+    try:
+        group = _at_step(world, fault, deed, within=fault.seconds)
+    finally:
+        world.platform.tell_whose_end(fault.whom, group)
+    return bool(group)
+
+
+def _at_step(world: World, fault: Fault, deed: str, *, within: float) -> int:
+    """Give the order, and see whether somebody comes to that step soon; if nobody does, take it back.
+
+    The process group of who took it, which need not be the one that was there when it was given; 0 if nobody did.
+    """
     order = world.orders / fault.whom
-    order.with_suffix(TAKEN).unlink(missing_ok=True)
+    taken = order.with_suffix(TAKEN)
+    taken.unlink(missing_ok=True)
     unfinished = world.orders / f"{fault.whom}.new"
     unfinished.write_text(f"{fault.detail} {deed}")
     unfinished.rename(order)
-    deadline = time.monotonic() + max(fault.seconds, 3)
-    while time.monotonic() < deadline and not order.with_suffix(TAKEN).exists():
-        time.sleep(0.05)
-    order.unlink(missing_ok=True)
-    return order.with_suffix(TAKEN).exists()
-
-
-def _go_on(pid: int) -> bool:
+    _wait_for(taken, within)
     try:
-        os.killpg(pid, signal.SIGCONT)
-    except ProcessLookupError:
-        return False
-    return True
+        order.unlink()
+    except FileNotFoundError:  # somebody has it in hand, and is about to say who it is
+        _wait_for(taken, _SAYS_WITHIN_SECONDS)
+    return int(taken.read_text()) if taken.exists() else 0
+
+
+def _wait_for(file: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not file.exists():
+        time.sleep(0.05)

@@ -31,7 +31,8 @@ PURE += ["jobs/shifts.py", "jobs/forecast.py", "executions/words.py", "console/j
 PURE += ["jobs/clock_changes.py", "jobs/verdicts.py"]
 PURE += ["console/dashboard/charts.py", "callbacks/verdicts.py", "callbacks/redaction.py"]
 PURE += ["terminal/doctor/findings.py", "executions/rabbitmq_api.py"]
-PURE += [f"chaos/{name}.py" for name in ("plan", "walk", "judge", "journal", "ledger")]
+PURE += [f"chaos/{name}.py" for name in ("plan", "walk", "judge", "policies", "journal", "ledger")]
+PURE += [f"chaos/rules/{name}.py" for name in ("fires", "runs", "ends", "callers")]
 PURE += [f"jobs/moving_in/{name}.py" for name in ("sources", "keys", "celery_cron", "clock_changes", "translation")]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.

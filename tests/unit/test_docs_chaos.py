@@ -7,7 +7,7 @@ from tests.unit.doc_pages import page, section, tables
 
 def named(heading: str) -> list[str]:
     (table,) = tables(section(page("explanation/chaos.md"), heading))
-    return [name for first, *_ in table for name in first.split(", ")]
+    return [first for first, *_ in table]
 
 
 def test_every_fault_is_told() -> None:
