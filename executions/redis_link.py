@@ -52,13 +52,13 @@ class RedisLink:
             return None
         try:
             answer = self._redis.eval(script, len(keys), *(self._prefix + key for key in keys), *arguments)
-        except redis.RedisError as error:
+        except (redis.RedisError, OSError) as error:  # of a line that is reset as it opens, redis-py tells as it is
             self._say_away(error)
             return None
         self._say_back()
         return answer
 
-    def _say_away(self, error: redis.RedisError) -> None:
+    def _say_away(self, error: Exception) -> None:
         with self._lock:
             # A Redis that hangs costs its timeout at each question.
             self._ask_again_at = time.monotonic() + _REST_SECONDS

@@ -101,6 +101,18 @@ def test_a_redis_that_is_away_grants_every_lease_and_is_told_once(caplog: pytest
     ]
 
 
+def test_a_line_that_is_reset_as_it_opens_is_a_redis_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """redis-py asks a socket for its peer when it is gone already, and lets the system's own error through."""
+    link = RedisLink("redis://127.0.0.1:6379/0", prefix="")
+
+    def reset(*_: object) -> None:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(link._redis, "eval", reset)
+    assert link.ask("return 1", []) is None
+    assert link.is_away
+
+
 @pytest.mark.full
 def test_a_redis_that_failed_is_left_alone_for_a_while(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = leases("me", prefix=prefix)
