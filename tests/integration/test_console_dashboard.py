@@ -20,10 +20,11 @@ from jobs import forecasting, runs
 from jobs.models import Job, Schedule
 from jobs.recurrence import Cron, Every
 from tests.making import a_job, claimed, planned, seconds
+from tests.tiers import once_full
 from tests.visiting import a_visitor, text
 from workers.models import Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 QUEUE = "onbeat.default"
 
 

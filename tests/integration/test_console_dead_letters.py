@@ -17,9 +17,10 @@ from tests.inhabited import dead_messages
 from tests.integration.conftest import Queues
 from tests.making import a_job, claimed, planned
 from tests.rows import everything
+from tests.tiers import once_full
 from tests.visiting import Page, a_visitor, beside, confirm, said, text
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 LETTERS = "/admin/dead-letters/"
 
 

@@ -11,9 +11,10 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.furnished import Furniture, addresses, everywhere, patterns
 from tests.rows import whole_database
+from tests.tiers import once_full
 from tests.visiting import LOGIN, root
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 ANSWERS = {200, 301, 302, 403, 404, 405}
 READS = ("SELECT", "DECLARE", "SAVEPOINT", "RELEASE", "ROLLBACK")
 

@@ -18,10 +18,11 @@ from jobs.http_target import HttpTarget
 from jobs.models import Schedule
 from jobs.recurrence import Cron, Every
 from tests.making import a_job, claimed, planned
+from tests.tiers import once_full
 from tests.visiting import Page, root, text
 from workers.models import Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_full]
 JOBS, EXECUTIONS = "/admin/onbeat_jobs/job/", "/admin/onbeat_executions/execution/"
 MESSAGES, WORKERS = "/admin/onbeat_executions/deadmessage/", "/admin/onbeat_workers/worker/"
 
