@@ -100,7 +100,7 @@ class Platform:
             except subprocess.TimeoutExpired:
                 self.findings.append(f"{place.name} did not stop within {_STOPS_WITHIN_SECONDS:.0f} s at the end")
                 continue
-            if code != 0:
+            if code not in _STOPPED:
                 self.findings.append(f"{place.name} ended with {code} when it was told to stop")
 
     def signal(self, name: str, number: signal.Signals, *, everybody: bool = False) -> int:
