@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chaos import evidence, plan, report
 from chaos.broken import GUARDS
+from chaos.evidence import DRAINED_WITHIN_SECONDS
 from chaos.plan import KINDS, Fault
 from chaos.run import run
 from launcher import folders
@@ -35,6 +36,13 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=300, help="for how long faults strike (300)")
     parser.add_argument("--seed", type=int, default=None, help="the same seed and length are the same faults")
+    parser.add_argument(
+        "--drained-within",
+        type=float,
+        default=DRAINED_WITHIN_SECONDS,
+        metavar="SECONDS",
+        help="so long after the last fault all must be over (60); more on a machine that has other work",
+    )
     parser.add_argument("--only", action="append", default=[], metavar="FAULT", help="one kind of fault; repeat it")
     parser.add_argument(
         "--break", dest="guard", choices=sorted(GUARDS), default="", help="break a guard of the product"
@@ -69,7 +77,14 @@ def main(words: list[str]) -> int:
     keep = folders.data_dir() / "chaos" / f"seed-{seed}"
     shutil.rmtree(keep, ignore_errors=True)
     verdict = run(
-        seed, said.seconds, say=say, tell=lambda fault: say(_line(fault)), kinds=said.only, guard=said.guard, keep=keep
+        seed,
+        said.seconds,
+        say=say,
+        tell=lambda fault: say(_line(fault)),
+        kinds=said.only,
+        guard=said.guard,
+        keep=keep,
+        drained_within=said.drained_within,
     )
     if verdict.breaches or said.keep:
         _keep(verdict.evidence, keep)

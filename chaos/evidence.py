@@ -16,6 +16,8 @@ from chaos.ledger import Run
 from chaos.load import made_at_the_beginning
 from chaos.servers import Servers
 
+DRAINED_WITHIN_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class Row:
@@ -73,6 +75,7 @@ class Evidence:
     copies: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # how often its message was published
     limits: Mapping[str, int] = field(default_factory=dict)  # how many of a job may run at once
     load: Mapping[str, int] = field(default_factory=dict)  # every how many seconds the jobs of the beginning fire
+    drained_within: float = DRAINED_WITHIN_SECONDS  # so long after the last fault all had to be over
     drained_after: float | None = 0.0  # seconds from the last fault until all was over; None: nobody waited so long
     findings: Sequence[str] = ()  # what the harness saw while it ran
 
@@ -100,6 +103,7 @@ def collect(
     until: datetime,
     journal: Sequence[Entry],
     copies: Mapping[tuple[str, int], int],
+    drained_within: float,
     drained_after: float | None,
     findings: Sequence[str],
 ) -> Evidence:
@@ -120,6 +124,7 @@ def collect(
             copies=copies,
             limits=dict(ask(_LIMITS)),
             load={job.key: job.step for job in made_at_the_beginning() if job.step is not None},
+            drained_within=drained_within,
             drained_after=drained_after,
             findings=findings,
         )

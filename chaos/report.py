@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
+from chaos.evidence import Evidence
 from chaos.judge import in_short
-from chaos.rules.runs import DRAINED_WITHIN_SECONDS
 from chaos.run import Verdict
 from chaos.tap import percentiles
 
@@ -66,7 +66,7 @@ def in_words(verdict: Verdict) -> str:
         *(f"    {count:4}  {kind}" for kind, count in said["faults"].items()),
         f"  lateness   {_listed(said['lateness_s'])} s; after a killed beat "
         f"{_listed(said['lateness_after_a_killed_beat_s']) or 'none'}",
-        f"  all over   {_drained(verdict.evidence.drained_after)}",
+        f"  all over   {_drained(verdict.evidence)}",
     ]
     if not verdict.breaches:
         return "\n".join([*lines, "CLEAN: every fire once, every run accounted for."])
@@ -74,8 +74,9 @@ def in_words(verdict: Verdict) -> str:
     return "\n".join([*lines, f"BROKEN: {len(verdict.breaches)} breaches.", *broken])
 
 
-def _drained(after: float | None) -> str:
-    return f"not within {DRAINED_WITHIN_SECONDS:.0f} s" if after is None else f"{after:.1f} s after the last fault"
+def _drained(found: Evidence) -> str:
+    after = found.drained_after
+    return f"not within {found.drained_within:.0f} s" if after is None else f"{after:.1f} s after the last fault"
 
 
 def _listed(counts: dict[str, Any]) -> str:

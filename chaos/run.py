@@ -13,11 +13,10 @@ import psycopg
 
 from chaos import evidence, load, plan
 from chaos.callers import Caller, PythonCaller, RestCaller
-from chaos.evidence import Evidence, moment
+from chaos.evidence import DRAINED_WITHIN_SECONDS, Evidence, moment
 from chaos.journal import Journal
 from chaos.judge import Breach, judge
 from chaos.plan import Crew, Fault
-from chaos.rules.runs import DRAINED_WITHIN_SECONDS
 from chaos.striking import Striker, Struck
 from chaos.tap import Tap
 from chaos.world import World, a_world, addresses_by
@@ -54,11 +53,12 @@ def run(
     kinds: Collection[str] = (),
     guard: str = "",
     keep: Path | None = None,
+    drained_within: float = DRAINED_WITHIN_SECONDS,
 ) -> Verdict:
     crew = plan.crew_of(seed)
     faults = plan.plan(seed, seconds, crew, kinds)
     with a_world(crew, say, guard=guard, keep=keep) as world:
-        return _Run(world, seed, seconds, faults, say, tell).verdict()
+        return _Run(world, seed, seconds, faults, say, tell, drained_within).verdict()
 
 
 class _Run:
@@ -70,11 +70,13 @@ class _Run:
         faults: Sequence[Fault],
         say: Say,
         tell: Callable[[Fault], None],
+        drained_within: float,
     ) -> None:
         self._world = world
         self._seed = seed
         self._seconds = seconds
         self._say = say
+        self._drained_within = drained_within
         self._journal = Journal()
         self._tap = Tap(world.servers.addresses.broker_url)
         self._striker = Striker(world, faults, tell)
@@ -145,7 +147,7 @@ class _Run:
             if left and time.time() > tell_at:
                 tell_at = time.time() + _TELL_EVERY_SECONDS
                 self._say(f"  {sum(count for _, count in left)} are not over: {_listed(left)}")
-            if time.time() > since + DRAINED_WITHIN_SECONDS:
+            if time.time() > since + self._drained_within:
                 return None
             time.sleep(0.25)
 
@@ -167,6 +169,7 @@ class _Run:
             until=until,
             journal=self._journal.entries,
             copies=self._tap.copies,
+            drained_within=self._drained_within,
             drained_after=drained_after,
             findings=[*self._world.platform.findings, *self._own_faults(callers)],
         )

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from chaos.evidence import DRAINED_WITHIN_SECONDS
 from chaos.ledger import Run
-from chaos.rules.runs import DRAINED_WITHIN_SECONDS
 from tests.chaos_evidence import (
     FAILED,
     LOST,
