@@ -9,7 +9,6 @@ import contextlib
 import os
 import shutil
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ class Servers:
         self.has_small_disks = bool(disks)
         self._disks = disks
         self._record = record
-        self._rabbitmq_lock = threading.Lock()
 
     # ── PostgreSQL ───────────────────────────────────────────────────────────────────────────────────────────────
 
