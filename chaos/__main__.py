@@ -65,7 +65,8 @@ def main(words: list[str]) -> int:
     out = sys.stderr if said.json else sys.stdout
 
     def say(text: str) -> None:
-        print(text, file=out, flush=True)
+        begin = "\r\033[K" if out.isatty() else ""  # a line that counts seconds stands there
+        print(f"{begin}{text}", file=out, flush=True)
 
     if said.plan:
         for fault in plan.plan(seed, said.seconds, plan.crew_of(seed), said.only):
