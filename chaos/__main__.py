@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import random
 import shutil
 import sys
@@ -114,3 +115,5 @@ if __name__ == "__main__":
         sys.exit(f"onbeat: {refusal}")
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
