@@ -49,6 +49,7 @@ BEAT_STEPS = (
     "marked",  # the rows are QUEUED, the leases are still held
 )
 WORKER_STEPS = (
+    "locked",  # the lock of a limited job is taken, to claim or to finish, nothing is committed
     "claimed",  # the row is RUNNING, the handler has not begun
     "worked",  # the handler is done, no row tells it yet
     "finished",  # the end is committed, the message is not acknowledged yet

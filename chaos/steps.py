@@ -73,9 +73,13 @@ def watch_beat(at: At) -> None:
 
 
 def watch_worker(at: At) -> None:
-    from executions import lifecycle
+    from executions import concurrency, lifecycle
     from executions.outcomes import Finish
     from workers import runner, stopping
+
+    def lock(wrapped: Callable[..., None], *args: Any) -> None:
+        wrapped(*args)
+        at("locked")
 
     def claim(wrapped: Callable[..., Any], *args: Any) -> Any:
         claimed = wrapped(*args)
@@ -97,6 +101,7 @@ def watch_worker(at: At) -> None:
             at("finished")
         return finish
 
+    wrap(concurrency, "lock", lock)
     wrap(runner, "_claim", claim)
     wrap(stopping, "call_step", call_step)
     for verb in ("succeed", "fail", "stop"):

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.models import Exists, OuterRef
 
+from executions import database_line
 from executions.models import Execution
 from executions.states import Overlap
 
 _LOCK = 0x6F6E_6A6F  # the class of our advisory locks; the job's number is the other half
+# Who is hurried and falls silent with the lock in its hand loses it, or the job would stand still until somebody came.
+# A limit that the connection has already stays.
+_SILENCE = "idle_in_transaction_session_timeout"
+_LIMIT_SILENCE = f"set_config('{_SILENCE}', coalesce(nullif(current_setting('{_SILENCE}'), '0'), %s, '0'), true)"
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,11 @@ def _lock_each(function: str, job_ids: Iterable[int]) -> list[tuple[int, object]
     ids = sorted(set(job_ids))
     if connection.vendor != "postgresql" or not ids:
         return [(job_id, None) for job_id in ids]
+    patience = database_line.patience_seconds()
+    limit = None if patience is None else f"{int(patience * 1000)}ms"
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT id, {function}(%s, (id %% 2147483647)::int) FROM unnest(%s::bigint[]) AS id", [_LOCK, ids]
+            f"SELECT id, {function}(%s, (id %% 2147483647)::int), {_LIMIT_SILENCE} FROM unnest(%s::bigint[]) AS id",
+            [_LOCK, limit, ids],
         )
-        return [(job_id, answer) for job_id, answer in cursor.fetchall()]
+        return [(job_id, answer) for job_id, answer, _ in cursor.fetchall()]

@@ -3,13 +3,13 @@
 Keepalives notice a host that vanished. They do not notice a server, or a pooler before it, that takes a question and
 never answers: whoever asked would hang until somebody came. Owns who waits for how long for one answer: beats and web
 within bounds, workers for what is theirs (claim, heartbeat, finish). Invariant: handlers and commands are never
-hurried, since what these ask may well take long.
+hurried, since what these ask may well take long. The other way round, the server is told to notice when we are gone.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import psycopg
 from django.conf import settings
@@ -20,6 +20,14 @@ T = TypeVar("T")
 
 _CANCEL_SECONDS = 2.0
 _LOOK_EVERY_SECONDS = 0.1  # so that a signal is heard meanwhile
+# By default a server keeps what a host had locked for two hours after it vanished. For each connection, and not as
+# options of the address, which poolers refuse.
+_NOTICE_WHEN_WE_VANISH = """
+SET tcp_keepalives_idle = 10;
+SET tcp_keepalives_interval = 5;
+SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = '30s';
+"""
 
 _is_process_hurried = False
 _is_hurried: ContextVar[bool] = ContextVar("_is_hurried", default=False)
@@ -41,12 +49,32 @@ def hurried() -> Iterator[None]:
         _is_hurried.reset(token)
 
 
+def patience_seconds() -> float | None:
+    """For how long an answer is waited for here and now; None: for as long as it takes."""
+    is_hurried = _is_process_hurried or _is_hurried.get()
+    return float(settings.DATABASE_ANSWER_SECONDS) if is_hurried else None
+
+
 class Line(psycopg.Connection):
     """A connection that gives up on an answer which does not come, if whoever asks is hurried."""
 
+    @classmethod
+    def connect(cls, *args: Any, **options: Any) -> Self:
+        line = super().connect(*args, **options)
+        is_autocommit = line.autocommit
+        try:
+            with hurried():
+                line.autocommit = True
+                line.execute(_NOTICE_WHEN_WE_VANISH)
+                line.autocommit = is_autocommit
+        except BaseException:
+            line.close()
+            raise
+        return line
+
     def wait(self, gen: PQGen[T], interval: float = _LOOK_EVERY_SECONDS, timeout: float | None = None) -> T:
-        if timeout is None and (_is_process_hurried or _is_hurried.get()):
-            timeout = settings.DATABASE_ANSWER_SECONDS
+        if timeout is None:
+            timeout = patience_seconds()
         try:
             return super().wait(gen, interval, timeout)
         except _WaitTimeout:

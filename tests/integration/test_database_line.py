@@ -76,3 +76,19 @@ def test_an_answer_that_does_not_come_is_an_outage(line: Line, proxy: Proxy) -> 
     with pytest.raises(OperationalError) as caught, connection.wrap_database_errors, hurried():
         line.execute("SELECT 1")
     assert is_outage(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("tcp_keepalives_idle", "10"),
+        ("tcp_keepalives_interval", "5"),
+        ("tcp_keepalives_count", "3"),
+        ("tcp_user_timeout", "30000"),
+    ],
+)
+def test_the_server_notices_a_host_that_vanished_as_soon_as_we_would(setting: str, value: str) -> None:
+    """By default it keeps the locks of one for two hours."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting(%s)", [setting])
+        assert cursor.fetchone() == (value,)
