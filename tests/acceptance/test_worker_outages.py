@@ -108,6 +108,10 @@ def test_a_broker_that_goes_away_in_mid_run_delivers_again_and_the_work_is_done_
 def test_a_database_that_takes_questions_and_never_answers_is_asked_over_new_connections(
     crew: Crew, lines: Lines, path: Path
 ) -> None:
+    warm = [crew.run("crew.work", str(path), 1) for _ in range(3)]
+    crew.begins(path, 3)  # so each child has a connection
+    for execution in warm:
+        crew.reaches(execution, "SUCCEEDED")
     lines.database.tear(gone="server")
     executions = [crew.run("crew.work", str(path)) for _ in range(4)]
     for execution in executions:

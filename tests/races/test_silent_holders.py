@@ -1,5 +1,6 @@
 """Who holds a job's lock and falls silent: others wait for it for a while, and not until somebody comes."""
 
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from executions import concurrency, lifecycle
 from executions.clock import database_now
 from executions.database_line import hurried
 from executions.models import Execution
-from executions.outcomes import Claim
+from executions.outcomes import Claim, Held
 from tests.making import a_job, asked_for
 from tests.races.connections import waits_for_us
 from tests.waiting import wait_until
@@ -36,20 +37,20 @@ def test_a_worker_that_freezes_with_a_lock_holds_up_its_job_only_for_a_while(
     execution: Execution, settings: Any
 ) -> None:
     settings.DATABASE_ANSWER_SECONDS = 1
-    claim = partial(lifecycle.claim, execution.pk, 1, worker="w", now=database_now())
+    claims: list[Future[Claim | Held | None]] = []
 
     def freeze_with_the_lock() -> None:
         with transaction.atomic():
             with hurried():
                 concurrency.lock([execution.job_id])
-            waiting = waits_for_us(claim)
-            wait_until(waiting.done, what="the other has the lock, while we do nothing")
-            assert isinstance(waiting.result(), Claim)
+            claims.append(waits_for_us(partial(lifecycle.claim, execution.pk, 1, worker="w", now=database_now())))
+            wait_until(claims[0].done, what="the other has the lock, while we do nothing")
             limit()  # as if we went on
 
     with pytest.raises(AWAY):  # so a worker tries its step again
         freeze_with_the_lock()
     connection.close()
+    assert isinstance(claims[0].result(), Claim)
 
 
 def test_the_limit_is_over_with_the_transaction_since_handlers_share_the_connection(execution: Execution) -> None:
