@@ -18,8 +18,7 @@ check: test  ## what CI runs: the same
 
 test-long: test  ## all of it, then the tests with real races, processes and random lives at length
 	TEST_EXAMPLES=200 ./onbeat test tests/integration/test_lifecycle_stateful.py
-	TEST_LONG=1 ./onbeat test tests/races tests/acceptance tests/integration/test_clock_change_nights.py tests/integration/test_api_permissions.py tests/integration/test_console_*.py
-	./onbeat test tests/races tests/acceptance
+	TEST_LONG=1 ./onbeat test tests/races tests/acceptance tests/integration
 
 chaos:  ## try to break the promise: faults strike the real platform (SECONDS=300, SEED=…)
 	./onbeat chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
