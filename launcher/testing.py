@@ -31,7 +31,6 @@ _GIVING_WAY = ("nice", "-n", "19")
 _CHAOS = "chaos"  # the first
 _GROUPS = {
     _CHAOS: ("test_chaos.py",),
-    "beats": ("test_beat_*.py", "test_silent_database.py", "test_thread.py"),
     "workers and services": ("test_worker_*.py", "test_*services*.py"),
     "API, callbacks and pages": ("test_api_*.py", "test_callback*.py", "test_*browser.py"),
 }
@@ -124,29 +123,21 @@ def _on_services(arguments: Sequence[str], environment: dict[str, str]) -> bool:
         return _run_full(arguments, environment)
     with ExitStack() as stack:
         apart = _with_a_database_of_its_own(environment)
-        races = stack.enter_context(_beside("tests, full, races", [*_FULL, _RACES], apart))
-        with ThreadPoolExecutor(max_workers=1) as starting:
-            started = starting.submit(_start_real_processes, stack, environment)
-            is_rest_good = _run_full([f"--ignore={each}" for each in (_REAL_PROCESSES, _RACES, _UNIT)], environment)
-        beside = [races, *started.result()]
+        beside = [stack.enter_context(_beside("tests, full, races", [*_FULL, _RACES], apart))]
+        for name, files in _real_processes().items():
+            tests = stack.enter_context(_beside(f"tests, full, {name}", [*_FULL, *files], environment))
+            beside.append(tests)
+            if name == _CHAOS:
+                tests.wait()  # it wants all to be over in time, and has the processors for itself while others give way
+        is_rest_good = _run_full([f"--ignore={each}" for each in (_REAL_PROCESSES, _RACES, _UNIT)], environment)
     return is_rest_good and all(tests.returncode == 0 for tests in beside)
-
-
-def _start_real_processes(stack: ExitStack, environment: dict[str, str]) -> "list[subprocess.Popen[bytes]]":
-    """Chaos wants all to be over in time: it has the processors for itself, while others give way; then all at once."""
-    started = []
-    for name, files in _real_processes().items():
-        started.append(stack.enter_context(_beside(f"tests, full, {name}", [*_FULL, *files], environment)))
-        if name == _CHAOS:
-            started[0].wait()
-    return started
 
 
 def _real_processes() -> dict[str, list[str]]:
     """The files of each group."""
     folder = Path(_REAL_PROCESSES)
     groups = {name: {path for each in patterns for path in folder.glob(each)} for name, patterns in _GROUPS.items()}
-    groups["commands and all else"] = set(folder.glob("test_*.py")).difference(*groups.values())
+    groups["beats and all else"] = set(folder.glob("test_*.py")).difference(*groups.values())
     return {name: sorted(map(str, files)) for name, files in groups.items()}
 
 

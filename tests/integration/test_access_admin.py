@@ -16,8 +16,9 @@ from django.utils import timezone
 from access import api_keys, audit
 from access.api_keys import Denied, Made
 from access.models import ApiKey, AuditEntry
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 KEYS, ENTRIES = "/admin/onbeat_access/apikey/", "/admin/onbeat_access/auditentry/"
 SECRET = re.compile("onbeat_[a-z0-9]{12}_[a-zA-Z0-9]{43}")
 NEW = {"name": "billing server", "role": "editor", "expires_at": "", "viewer_zone": "UTC", "confirmed": "yes"}

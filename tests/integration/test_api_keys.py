@@ -13,8 +13,9 @@ from access import api_keys, audit
 from access.api_keys import Denied, InvalidKey, Made
 from access.models import ApiKey, AuditEntry
 from access.roles import Role
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 SECONDS = timedelta(seconds=1)
 
 

@@ -12,8 +12,9 @@ from django.core.management import CommandError, call_command
 from access import api_keys
 from access.models import ApiKey, AuditEntry
 from executions.clock import database_now
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 SECRET = re.compile("onbeat_[a-z0-9]{12}_[a-zA-Z0-9]{43}")
 
 

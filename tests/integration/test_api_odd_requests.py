@@ -7,8 +7,9 @@ import pytest
 from executions.clock import database_now
 from tests.calling import Caller, a_caller
 from tests.making import a_job
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 
 TASK = {"target": {"task": "onbeat.echo"}}
 # A NUL, half of a surrogate pair, no UTF-8, a line feed, too long, digits that are no number of ours, dots and slashes.

@@ -12,9 +12,10 @@ from executions.dispatch import Publisher
 from tests.calling import Caller, a_caller
 from tests.integration.conftest import Queues
 from tests.making import a_job, a_ticker, claimed, planned, seconds
+from tests.tiers import once_embedded
 from workers.models import Worker
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 
 
 @pytest.fixture

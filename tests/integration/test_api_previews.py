@@ -10,8 +10,9 @@ from jobs.models import Job, Schedule
 from jobs.recurrence import Every
 from tests.calling import Caller, a_caller
 from tests.making import a_job
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 TARGET = {"task": "onbeat.echo"}
 
 

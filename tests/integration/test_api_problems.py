@@ -18,8 +18,9 @@ from executions.models import Execution
 from jobs.models import Job, JobVersion
 from tests.calling import Caller, a_caller
 from tests.making import a_job
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 TARGET = {"task": "onbeat.echo"}
 GOOD = {"key": "a", "target": TARGET}
 

@@ -18,8 +18,9 @@ from jobs.recurrence import Cron
 from tests import rows
 from tests.at_terminal import Terminal
 from tests.making import a_job, planned
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 MADE_AT = datetime(2026, 6, 1, tzinfo=UTC)  # past, whatever the clock of the database says
 
 

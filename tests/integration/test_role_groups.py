@@ -10,8 +10,9 @@ from django.db import connection
 from django.test import Client
 
 from access.roles import Role, role_of
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 GROUPS = ["Onbeat viewers", "Onbeat operators", "Onbeat editors", "Onbeat admins"]
 migration = import_module("access.migrations.0002_groups")
 

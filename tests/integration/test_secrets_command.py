@@ -16,8 +16,9 @@ from executions.clock import database_now
 from jobs import definitions, kept_secrets, vault
 from jobs.http_target import HttpTarget
 from jobs.models import Secret, SecretPart
+from tests.tiers import once_embedded
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, once_embedded]
 SIGNED = HttpTarget("https://example.com/", secret="billing")
 WITH_TOKEN = HttpTarget("https://example.com/", headers={"Authorization": {"secret": "token"}})
 
