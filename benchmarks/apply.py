@@ -43,14 +43,14 @@ def measure(jobs: int) -> dict[str, Any]:
     return {
         "jobs": jobs,
         "lines": [line.as_json() for line in lines],
-        "one_by_one_s": round(one_by_one, 1),
+        "one_by_one_s": round(one_by_one, 3),
         "ratio_one_by_one": round(one_by_one / created, 1),
     }
 
 
 def in_words(figures: dict[str, Any]) -> str:
     told = table(figures["lines"])
-    return f"{told}\none by one: {figures['one_by_one_s']:g} s, {figures['ratio_one_by_one']:g} times as long"
+    return f"{told}\none by one: {figures['one_by_one_s']:.1f} s, {figures['ratio_one_by_one']:g} times as long"
 
 
 def _written(stage: Stage, jobs: int, queue: str) -> Path:
