@@ -113,11 +113,16 @@ class HeartbeatThread:
         In a thread of its own, since the other may wait for a database that is away.
         """
         while not self._stop.wait(LOOK_EVERY_SECONDS):
-            stopping.stop_overdue()
-            for request in _requests():
-                if request.is_overdue():
-                    self._in_loop(request.kill_overdue)
-            self._kill_stubborn()
+            self._stop_or_kill()
+
+    def _stop_or_kill(self) -> None:
+        stopping.stop_overdue()
+        for request in _requests():
+            if request.is_overdue():
+                self._in_loop(request.kill_overdue)
+            elif request.is_late():
+                self._in_loop(request.say_late)
+        self._kill_stubborn()
 
     def _look(self) -> None:
         """What is to stop because somebody asked for it."""

@@ -48,6 +48,7 @@ class TrackedRequest(Request):
         if self.delivery is not None and not any((*self.time_limits, self.task.time_limit, self.task.soft_time_limit)):
             soft = settings.ONBEAT_WORKERS_TIMEOUT_SECONDS
             self.time_limits = self.request_dict["timelimit"] = (soft + DEFAULT_STOP_GRACE_SECONDS, soft)
+        self.soft_seconds = self.time_limits[1] or self.task.soft_time_limit
         self.hard_seconds = self._take_over_hard_limit()
 
     def _take_over_hard_limit(self) -> float | None:
@@ -156,19 +157,35 @@ class TrackedRequest(Request):
     def ask_to_stop(self) -> None:
         """In Celery's own loop: there no child is given another task before the end of the last one was seen."""
         if self.is_running():
-            orders.give(self.worker_pid, self.name_of_call, Why.CANCELLED)
-            os.kill(self.worker_pid, signal.SIGUSR1)
+            self._say(Why.CANCELLED)
+
+    def _say(self, why: Why) -> None:
+        """Perhaps again: a call hears each reason once."""
+        orders.give(self.worker_pid, self.name_of_call, why)
+        os.kill(self.worker_pid, signal.SIGUSR1)
 
     def on_accepted(self, pid: Any, time_accepted: float) -> None:
         self.accepted_at = time_accepted
         super().on_accepted(pid, time_accepted)
 
+    def is_late(self) -> bool:
+        """Whether it is still in its call after its soft time limit."""
+        return self._is_in_its_call_after(self.soft_seconds)
+
     def is_overdue(self) -> bool:
         """Whether it is still in its call after its hard time limit."""
-        if self.hard_seconds is None or self.accepted_at is None or not self.is_running():
+        return self._is_in_its_call_after(self.hard_seconds)
+
+    def _is_in_its_call_after(self, seconds: float | None) -> bool:
+        if not seconds or self.accepted_at is None or not self.is_running():
             return False
-        is_past = time.monotonic() > self.accepted_at + self.hard_seconds
+        is_past = time.monotonic() > self.accepted_at + seconds
         return is_past and orders.is_inside(self.worker_pid, self.name_of_call)
+
+    def say_late(self) -> None:
+        """Celery says it once, and nobody hears it who waits for the database just then, before the call."""
+        if self.is_late():
+            self._say(Why.TIMED_OUT)
 
     def kill_overdue(self) -> None:
         """In Celery's own loop, like a word to stop."""

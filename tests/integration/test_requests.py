@@ -29,6 +29,7 @@ from executions.states import Outcome, State
 from tests.making import a_job, claimed, outgoing, planned, seconds
 from workers import control, heartbeat, orders, recorder
 from workers.heartbeat import HeartbeatThread
+from workers.orders import Why
 from workers.patience import LONG_SECONDS
 from workers.recorder import Death, Revoke
 from workers.request import TrackedRequest
@@ -39,6 +40,10 @@ pytestmark = pytest.mark.django_db
 
 @shared_task(name="requests.limited", soft_time_limit=3, time_limit=4)
 def limited() -> None: ...
+
+
+@shared_task(name="requests.slow", soft_time_limit=5)
+def slow() -> None: ...
 
 
 class Delivered:
@@ -134,6 +139,36 @@ def test_a_child_is_killed_at_the_hard_limit_while_it_is_in_that_very_call(
                 assert child.wait(timeout=10) == -signal.SIGKILL
             else:
                 assert child.poll() is None
+        finally:
+            child.kill()
+            orders.leave()
+            state.task_ready(request)
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "call", "is_late"),
+    [(6, "its own", True), (4, "its own", False), (6, "another", False), (6, "none", False)],
+)
+@pytest.mark.parametrize("whose", ["the job's", "the task's"])
+def test_a_child_that_missed_its_soft_limit_before_its_call_is_told_again_in_it(
+    noon: datetime, whose: str, seconds_ago: float, call: str, is_late: bool
+) -> None:
+    """Celery says it once, and the claim may have waited for the database at that moment."""
+    limits = {"timeout_seconds": 5} if whose == "the job's" else {}
+    execution = planned(a_job(now=noon, task=slow.name, **limits), noon)
+    request = Delivered(execution, task=slow).request
+    state.task_reserved(request)
+    state.task_accepted(request)
+    names = {"its own": request.name_of_call, "another": orders.name_of("another", 1)}
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            request.worker_pid, request.accepted_at = child.pid, time.monotonic() - seconds_ago
+            if call in names:
+                orders._say(orders._calls, orders._CALL.pack(child.pid, names[call]))
+            HeartbeatThread(SimpleNamespace(hostname="here", pool=None))._stop_or_kill()
+            assert list(orders.given(child.pid, request.name_of_call)) == [Why.TIMED_OUT] * is_late
+            if is_late:
+                assert child.wait(timeout=10) == -signal.SIGUSR1
         finally:
             child.kill()
             orders.leave()
