@@ -51,7 +51,7 @@ KNOWN_TO_SOME = Fault(
 
 
 def examine(visit: Visit) -> Examined:
-    open_jobs = Job.objects.open().order_by().values_list("task", "queue").annotate(Count("pk"))
+    open_jobs = Job.objects.open().order_by("task", "queue").values_list("task", "queue").annotate(Count("pk"))
     wanted: dict[Pair, int] = {(task, queue): jobs for task, queue, jobs in open_jobs}
     findings = [*_secrets()]
     if visit.alive:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from executions import concurrency, lifecycle
+from executions import concurrency, database_line, lifecycle
 from executions.clock import database_now
 from executions.database_line import hurried
 from executions.models import Execution
@@ -18,6 +18,14 @@ from tests.waiting import wait_until
 from workers.patience import AWAY
 
 pytestmark = [pytest.mark.full, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_set_a_limit(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beat of another test may have run in this process, on this very connection."""
+    monkeypatch.setattr(database_line, "_is_process_hurried", False)
+    with connection.cursor() as cursor:
+        cursor.execute("RESET idle_in_transaction_session_timeout")
 
 
 @pytest.fixture
