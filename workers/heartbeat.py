@@ -113,7 +113,11 @@ class HeartbeatThread:
         In a thread of its own, since the other may wait for a database that is away.
         """
         while not self._stop.wait(LOOK_EVERY_SECONDS):
-            self._stop_or_kill()
+            try:
+                self._stop_or_kill()
+            except Exception as error:
+                # Whatever it was: without this thread no limit would hold any more, so go on.
+                events.warn("a time limit could not be enforced", worker=self._name, error=in_a_line(error))
 
     def _stop_or_kill(self) -> None:
         stopping.stop_overdue()

@@ -7,6 +7,7 @@ in the database; then nobody can claim the attempt a second time, and nothing is
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback  # type: ignore[attr-defined]  # the stubs do not know it
@@ -162,7 +163,11 @@ class TrackedRequest(Request):
     def _say(self, why: Why) -> None:
         """Perhaps again: a call hears each reason once."""
         orders.give(self.worker_pid, self.name_of_call, why)
-        os.kill(self.worker_pid, signal.SIGUSR1)
+        self._signal(signal.SIGUSR1)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it is gone, and Celery has not noticed yet: that may take it seconds
+            os.kill(self.worker_pid, number)
 
     def on_accepted(self, pid: Any, time_accepted: float) -> None:
         self.accepted_at = time_accepted
@@ -188,17 +193,17 @@ class TrackedRequest(Request):
             self._say(Why.TIMED_OUT)
 
     def kill_overdue(self) -> None:
-        """In Celery's own loop, like a word to stop."""
-        if self.is_overdue():
+        """In Celery's own loop, like a word to stop. Once: its number may soon be somebody else's."""
+        if self.is_overdue() and not self.was_overdue:
             self.was_overdue = True
             events.warn("it takes longer than it may: it is killed", execution=self.id, process=self.worker_pid)
-            os.kill(self.worker_pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
 
     def kill(self) -> None:
-        if self.is_running():
+        if self.is_running() and not self.was_killed:
             self.was_killed = True
             events.warn("asked to stop, it did not: it is killed", execution=self.id, process=self.worker_pid)
-            os.kill(self.worker_pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
 
     def terminate(self, pool: Any, signal: Any = None) -> None:
         """A revoke: for an execution that is a cancel, asked for in the database."""

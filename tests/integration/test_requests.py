@@ -175,6 +175,58 @@ def test_a_child_that_missed_its_soft_limit_before_its_call_is_told_again_in_it(
             state.task_ready(request)
 
 
+@pytest.mark.parametrize("deed", ["ask_to_stop", "say_late", "kill_overdue", "kill"])
+def test_a_child_that_is_gone_before_celery_notices_is_left_alone(noon: datetime, deed: str) -> None:
+    execution = planned(a_job(now=noon, timeout_seconds=1, stop_grace_seconds=1), noon)
+    request = Delivered(execution).request
+    state.task_accepted(request)
+    with subprocess.Popen(["true"]) as child:
+        child.wait(timeout=10)
+    try:
+        request.worker_pid, request.accepted_at = child.pid, time.monotonic() - 60
+        orders._say(orders._calls, orders._CALL.pack(child.pid, request.name_of_call))
+        getattr(request, deed)()
+    finally:
+        orders.leave()
+        state.task_ready(request)
+
+
+@pytest.mark.parametrize(("deed", "mark"), [("kill_overdue", "was_overdue"), ("kill", "was_killed")])
+def test_a_child_is_killed_once_since_its_number_may_soon_be_somebody_elses(
+    noon: datetime, deed: str, mark: str
+) -> None:
+    request = Delivered(planned(a_job(now=noon, timeout_seconds=1, stop_grace_seconds=1), noon)).request
+    state.task_accepted(request)
+    with subprocess.Popen(["sleep", "60"]) as child:
+        try:
+            request.worker_pid, request.accepted_at = child.pid, time.monotonic() - 60
+            orders._say(orders._calls, orders._CALL.pack(child.pid, request.name_of_call))
+            setattr(request, mark, True)
+            getattr(request, deed)()
+            with pytest.raises(subprocess.TimeoutExpired):
+                child.wait(timeout=0.3)
+        finally:
+            child.kill()
+            orders.leave()
+            state.task_ready(request)
+
+
+def test_an_error_does_not_end_the_thread_that_enforces_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    looking = HeartbeatThread(SimpleNamespace(hostname="here", pool=None))
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            raise ZeroDivisionError
+        looking._stop.set()
+
+    monkeypatch.setattr(heartbeat, "LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(looking, "_stop_or_kill", look)
+    looking._enforce_limits()
+    assert len(looks) == 2
+
+
 @pytest.mark.parametrize("odd", [{"timelimit": "soon"}, {"timelimit": [1]}, {"timelimit": ["a", "b"]}, {"id": 7}])
 def test_a_message_that_celery_would_stumble_over_later_is_refused_at_once(
     execution: Execution, odd: dict[str, Any]
