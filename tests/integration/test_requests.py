@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from datetime import datetime
@@ -10,69 +9,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from billiard.einfo import ExceptionInfo
-from celery import current_app, shared_task
 from celery.bootsteps import CLOSE, RUN  # type: ignore[attr-defined]  # the stubs do not know them
 from celery.exceptions import InvalidTaskError, Reject, TimeLimitExceeded, WorkerLostError
 from celery.worker import state
 from django_celery_results.models import TaskResult
 from kombu.asynchronous import Hub
-from kombu.message import Message
 
 from executions import lifecycle
 from executions.clock import Clock
-from executions.messages import of_execution
 from executions.models import Execution
 from executions.outcomes import Finish
 from executions.retry import RetryPolicy
 from executions.states import Outcome, State
-from tests.making import a_job, claimed, outgoing, planned, seconds
+from tests.delivered import Delivered
+from tests.making import a_job, claimed, planned, seconds
 from workers import control, heartbeat, orders, recorder
 from workers.heartbeat import HeartbeatThread
-from workers.orders import Why
-from workers.patience import LONG_SECONDS
 from workers.recorder import Death, Revoke
-from workers.request import TrackedRequest
-from workers.tasks import echo
 
 pytestmark = pytest.mark.django_db
-
-
-@shared_task(name="requests.limited", soft_time_limit=3, time_limit=4)
-def limited() -> None: ...
-
-
-@shared_task(name="requests.slow", soft_time_limit=5)
-def slow() -> None: ...
-
-
-class Delivered:
-    """A request, and what became of its message."""
-
-    def __init__(self, execution: Execution, *, task: Any = echo, **headers: Any) -> None:
-        message = of_execution(*outgoing(execution))
-        self.acked: list[str] = []
-        self.request = TrackedRequest(
-            Message(
-                body=message.body,
-                headers={**message.headers, **headers},
-                properties=message.properties,
-                content_type="application/json",
-                content_encoding="utf-8",
-                delivery_info={},
-            ),
-            app=current_app,
-            task=task,
-            hostname="here",
-            on_ack=lambda *_: self.acked.append("acked"),
-            on_reject=lambda _log, _errors, requeue: self.acked.append("requeued" if requeue else "rejected"),
-        )
-
-    def dies(self, error: BaseException) -> None:
-        try:
-            raise error
-        except type(error):
-            self.request.on_failure(ExceptionInfo())
 
 
 @pytest.fixture(autouse=True)
@@ -95,136 +50,6 @@ def delivered(execution: Execution) -> Iterator[Delivered]:
     state.task_accepted(one.request)
     yield one
     state.task_ready(one.request)
-
-
-@pytest.mark.parametrize(
-    ("fields", "task", "limits"),
-    [
-        ({}, echo, (3630, 3600)),
-        ({"timeout_seconds": 5, "stop_grace_seconds": 2}, echo, (7, 5)),
-        ({}, limited, (4, None)),  # Celery takes the task's own soft one
-        ({"timeout_seconds": 5, "stop_grace_seconds": 2}, limited, (7, 5)),
-    ],
-)
-def test_the_jobs_limits_go_before_the_tasks_and_these_before_the_default(
-    noon: datetime, fields: dict[str, int], task: Any, limits: Any
-) -> None:
-    execution = planned(a_job(now=noon, task=task.name, **fields), noon)
-    request = Delivered(execution, task=task).request
-    assert (request.hard_seconds, request.time_limits[1]) == limits
-    assert request.time_limits[0] > limits[0] + sum(LONG_SECONDS)
-
-
-@pytest.mark.parametrize(
-    ("seconds_ago", "call", "is_overdue"),
-    [(8, "its own", True), (6, "its own", False), (8, "another", False), (8, "none", False)],
-)
-def test_a_child_is_killed_at_the_hard_limit_while_it_is_in_that_very_call(
-    noon: datetime, seconds_ago: float, call: str, is_overdue: bool
-) -> None:
-    """One whose work is done may wait for a database that is away, for as long as its patience lasts."""
-    execution = planned(a_job(now=noon, timeout_seconds=5, stop_grace_seconds=2), noon)
-    request = Delivered(execution).request
-    state.task_accepted(request)
-    names = {"its own": request.name_of_call, "another": orders.name_of("another", 1)}
-    with subprocess.Popen(["sleep", "60"]) as child:
-        try:
-            request.worker_pid, request.accepted_at = child.pid, time.monotonic() - seconds_ago
-            if call in names:
-                orders._say(orders._calls, orders._CALL.pack(child.pid, names[call]))
-            assert request.is_overdue() == is_overdue
-            request.kill_overdue()
-            assert request.was_overdue == is_overdue
-            if is_overdue:
-                assert child.wait(timeout=10) == -signal.SIGKILL
-            else:
-                assert child.poll() is None
-        finally:
-            child.kill()
-            orders.leave()
-            state.task_ready(request)
-
-
-@pytest.mark.parametrize(
-    ("seconds_ago", "call", "is_late"),
-    [(6, "its own", True), (4, "its own", False), (6, "another", False), (6, "none", False)],
-)
-@pytest.mark.parametrize("whose", ["the job's", "the task's"])
-def test_a_child_that_missed_its_soft_limit_before_its_call_is_told_again_in_it(
-    noon: datetime, whose: str, seconds_ago: float, call: str, is_late: bool
-) -> None:
-    """Celery says it once, and the claim may have waited for the database at that moment."""
-    limits = {"timeout_seconds": 5} if whose == "the job's" else {}
-    execution = planned(a_job(now=noon, task=slow.name, **limits), noon)
-    request = Delivered(execution, task=slow).request
-    state.task_reserved(request)
-    state.task_accepted(request)
-    names = {"its own": request.name_of_call, "another": orders.name_of("another", 1)}
-    with subprocess.Popen(["sleep", "60"]) as child:
-        try:
-            request.worker_pid, request.accepted_at = child.pid, time.monotonic() - seconds_ago
-            if call in names:
-                orders._say(orders._calls, orders._CALL.pack(child.pid, names[call]))
-            HeartbeatThread(SimpleNamespace(hostname="here", pool=None))._stop_or_kill()
-            assert list(orders.given(child.pid, request.name_of_call)) == [Why.TIMED_OUT] * is_late
-            if is_late:
-                assert child.wait(timeout=10) == -signal.SIGUSR1
-        finally:
-            child.kill()
-            orders.leave()
-            state.task_ready(request)
-
-
-@pytest.mark.parametrize("deed", ["ask_to_stop", "say_late", "kill_overdue", "kill"])
-def test_a_child_that_is_gone_before_celery_notices_is_left_alone(noon: datetime, deed: str) -> None:
-    execution = planned(a_job(now=noon, timeout_seconds=1, stop_grace_seconds=1), noon)
-    request = Delivered(execution).request
-    state.task_accepted(request)
-    with subprocess.Popen(["true"]) as child:
-        child.wait(timeout=10)
-    try:
-        request.worker_pid, request.accepted_at = child.pid, time.monotonic() - 60
-        orders._say(orders._calls, orders._CALL.pack(child.pid, request.name_of_call))
-        getattr(request, deed)()
-    finally:
-        orders.leave()
-        state.task_ready(request)
-
-
-@pytest.mark.parametrize(("deed", "mark"), [("kill_overdue", "was_overdue"), ("kill", "was_killed")])
-def test_a_child_is_killed_once_since_its_number_may_soon_be_somebody_elses(
-    noon: datetime, deed: str, mark: str
-) -> None:
-    request = Delivered(planned(a_job(now=noon, timeout_seconds=1, stop_grace_seconds=1), noon)).request
-    state.task_accepted(request)
-    with subprocess.Popen(["sleep", "60"]) as child:
-        try:
-            request.worker_pid, request.accepted_at = child.pid, time.monotonic() - 60
-            orders._say(orders._calls, orders._CALL.pack(child.pid, request.name_of_call))
-            setattr(request, mark, True)
-            getattr(request, deed)()
-            with pytest.raises(subprocess.TimeoutExpired):
-                child.wait(timeout=0.3)
-        finally:
-            child.kill()
-            orders.leave()
-            state.task_ready(request)
-
-
-def test_an_error_does_not_end_the_thread_that_enforces_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    looking = HeartbeatThread(SimpleNamespace(hostname="here", pool=None))
-    looks: list[int] = []
-
-    def look() -> None:
-        looks.append(1)
-        if len(looks) == 1:
-            raise ZeroDivisionError
-        looking._stop.set()
-
-    monkeypatch.setattr(heartbeat, "LOOK_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr(looking, "_stop_or_kill", look)
-    looking._enforce_limits()
-    assert len(looks) == 2
 
 
 @pytest.mark.parametrize("odd", [{"timelimit": "soon"}, {"timelimit": [1]}, {"timelimit": ["a", "b"]}, {"id": 7}])
