@@ -7,16 +7,34 @@ worker runs: what they would write is stored beforehand, so that nothing moves w
 
 import os
 import time
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from benchmarks import admin_pages, budgets, large_installation, our_beat, our_web
 from benchmarks.admin_pages import Visited
+from benchmarks.arguments import positive
 from benchmarks.budgets import Line
 from benchmarks.stage import Stage, named_services, on_stage
 from launcher.progress import step
 
 ROWS = 5_000_000
 JOBS = 100_000
+
+
+WHAT = "what the pages of the admin take on a large database, beside their budgets"
+
+
+def add_options(options: ArgumentParser) -> None:
+    options.add_argument("--rows", type=positive, default=ROWS, help=f"executions in the table (default {ROWS})")
+    options.add_argument("--jobs", type=positive, default=JOBS, help=f"jobs in the table (default {JOBS})")
+    options.add_argument("--quick", action="store_true", help="ask for little: whether it works, and no figures")
+    keep = "fill this database and leave it there; if it was left there before, measure on it as it is"
+    options.add_argument("--keep", metavar="DATABASE", default="", help=keep)
+
+
+def measure_as_asked(options: Namespace) -> dict[str, Any]:
+    requests = 2 if options.quick else admin_pages.REQUESTS
+    return measure(options.rows, options.jobs, requests=requests, keep=options.keep)
 
 
 def measure(

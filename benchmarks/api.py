@@ -7,9 +7,11 @@ worker are stopped, so that some executions can be made to wait in queues and to
 """
 
 import os
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from benchmarks import api_pages, api_writes, budgets, many_executions, our_beat, our_web
+from benchmarks.arguments import positive
 from benchmarks.budgets import Line
 from benchmarks.stage import Stage, named_services, on_stage
 from launcher.progress import step
@@ -22,6 +24,20 @@ PLACES = 20
 _OPEN_ROWS = 400
 # What is some months old stays, however long the months are kept elsewhere.
 _KEEPS_ALL = {"ONBEAT_EXECUTIONS_RETENTION_DAYS": "36600", "ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS": "36600"}
+
+
+WHAT = "what the REST API takes to create, run, run in bulk and list, beside its budgets"
+
+
+def add_options(options: ArgumentParser) -> None:
+    options.add_argument("--rows", type=positive, default=ROWS, help=f"executions in the table (default {ROWS})")
+    options.add_argument("--quick", action="store_true", help="ask for little: whether it works, and no figures")
+
+
+def measure_as_asked(options: Namespace) -> dict[str, Any]:
+    if options.quick:
+        return measure(options.rows, jobs=8, runs=2, bulk=50, places=1)
+    return measure(options.rows)
 
 
 def measure(

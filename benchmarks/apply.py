@@ -7,10 +7,12 @@ made one by one from Python, some of them, as if they were all.
 import subprocess
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from benchmarks import our_beat
+from benchmarks.arguments import positive
 from benchmarks.budgets import Line, table
 from benchmarks.stage import Stage, named_services, on_stage
 from launcher.folders import ROOT
@@ -21,6 +23,17 @@ BUDGET_SECONDS = 10.0
 _CRONS = ("*/5 * * * *", "0 3 * * *", "30 7 * * 1-5", "15 */2 * * *", "0 0 1 * *")
 _ZONES = ("UTC", "Europe/Berlin", "America/New_York")
 _ONE_BY_ONE = 200
+
+
+WHAT = "what it takes to apply a file of many jobs, beside its budget and making them one by one"
+
+
+def add_options(options: ArgumentParser) -> None:
+    options.add_argument("--jobs", type=positive, default=10_000, help="how many the file holds (default 10000)")
+
+
+def measure_as_asked(options: Namespace) -> dict[str, Any]:
+    return measure(options.jobs)
 
 
 def measure(jobs: int) -> dict[str, Any]:

@@ -10,16 +10,32 @@ How the peer is measured is told in `benchmarks/peer.py`.
 """
 
 import time
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 import psycopg
 
 from benchmarks import our_beat, peer
+from benchmarks.arguments import count, positive
 from benchmarks.stage import Process, Stage, named_services, on_stage
 from launcher.progress import step
 from launcher.refusal import Refusal
 
 _SLOWEST_FIRES_PER_S = 20  # whoever is slower than this is taken to hang
+
+
+WHAT = "how many fires per second one beat brings to the broker, beside django-celery-beat"
+
+
+def add_options(options: ArgumentParser) -> None:
+    options.add_argument("--fires", type=positive, default=20_000, help="how many are due at once (default 20000)")
+    options.add_argument("--peer-fires", type=count, default=1000, help="the same for the peer (default 1000); 0: none")
+    keeps = "let the peer keep its database connection (CONN_MAX_AGE = None), which is not Django's default"
+    options.add_argument("--peer-keeps-connection", action="store_true", help=keeps)
+
+
+def measure_as_asked(options: Namespace) -> dict[str, Any]:
+    return measure(options.fires, options.peer_fires, peer_keeps_connection=options.peer_keeps_connection)
 
 
 def measure(fires: int, peer_fires: int, *, peer_keeps_connection: bool = False) -> dict[str, Any]:

@@ -9,6 +9,7 @@ block is one however many statements it has. The observer asks from another data
 
 import os
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import psycopg
 
 from benchmarks import our_beat
+from benchmarks.arguments import positive
 from benchmarks.stage import Stage, named_services, on_stage
 from launcher.progress import step
 from launcher.refusal import Refusal
@@ -29,6 +31,18 @@ _STATEMENTS = """
     WHERE datname = current_database() AND query NOT LIKE '%pg_stat_statements%'
 """
 _TRANSACTIONS = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s"
+
+
+WHAT = "what a beat costs that has nothing to do"
+
+
+def add_options(options: ArgumentParser) -> None:
+    options.add_argument("--schedules", type=positive, default=10_000, help="how many are stored (default 10000)")
+    options.add_argument("--seconds", type=positive, default=20, help="how long it is watched (default 20)")
+
+
+def measure_as_asked(options: Namespace) -> dict[str, Any]:
+    return measure(options.schedules, options.seconds)
 
 
 def measure(schedules: int, seconds: float) -> dict[str, Any]:

@@ -5,6 +5,7 @@ somebody has. croniter is asked with an aware start time, the only way to tell i
 """
 
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, islice, product
@@ -14,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 
+from benchmarks.arguments import positive
 from jobs.recurrence import Cron, shared_cron
 
 NOW = datetime(2026, 10, 24, 21, 7, 30, tzinfo=UTC)  # hours before the clocks of Europe change
@@ -33,6 +35,17 @@ EXPRESSIONS = (
 ROUNDS = 3
 COLD = 500
 ASKED_OF_CRONITER = 2000
+
+
+WHAT = "how many next fires per second are found, beside croniter"
+
+
+def add_options(options: ArgumentParser) -> None:
+    options.add_argument("--jobs", type=positive, default=100_000, help="how many ask at once (default 100000)")
+
+
+def measure_as_asked(options: Namespace) -> dict[str, Any]:
+    return measure(options.jobs)
 
 
 def measure(jobs: int) -> dict[str, Any]:

@@ -8,16 +8,29 @@ them.
 """
 
 import time
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 import psycopg
 
 from benchmarks import our_beat
+from benchmarks.arguments import positive
 from benchmarks.stage import Process, Stage, named_services, on_stage
 from launcher.progress import step
 from launcher.refusal import Refusal
 
 _FIRST = 64
+
+
+WHAT = "how long the fires of a beat wait that is killed in the middle of a burst"
+
+
+def add_options(options: ArgumentParser) -> None:
+    options.add_argument("--fires", type=positive, default=4000, help="how many are due at once (default 4000)")
+
+
+def measure_as_asked(options: Namespace) -> dict[str, Any]:
+    return measure(options.fires)
 
 
 def measure(fires: int) -> dict[str, Any]:
