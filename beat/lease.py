@@ -70,6 +70,7 @@ class Leases:
         self._link = link
         self._holder = holder
         self._life = life
+        self.asked = self.refused = 0  # since this beat began: what is refused was read for nothing
 
     def take(self, keys: Sequence[str], *, life: timedelta | None = None) -> list[bool]:
         """Which of the keys are ours now."""
@@ -77,7 +78,11 @@ class Leases:
             return []
         life_ms = int((life or self._life).total_seconds() * 1000)
         taken = self._link.ask(_TAKE, [MEMBERS_KEY, *keys], self._holder, life_ms)
-        return [True] * len(keys) if taken is None else [bool(answer) for answer in taken]
+        if taken is None:
+            return [True] * len(keys)
+        self.asked += len(keys)
+        self.refused += taken.count(0)
+        return [bool(answer) for answer in taken]
 
     def release(self, keys: Sequence[str]) -> None:
         """Let others have what we could not finish."""

@@ -42,6 +42,13 @@ class Beat(models.Model):
 
     is_broker_away = models.BooleanField(default=False, help_text="Its last publish did not reach the broker.")
     is_redis_away = models.BooleanField(default=False, help_text="It works without leases.")
+    # With a default in the database: a beat of the release before does not name them.
+    leases_asked = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="How many leases it asked for since it began."
+    )
+    leases_refused = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="How many of them another beat had: what it read for nothing."
+    )
 
     objects = BeatQuerySet.as_manager()
 

@@ -60,12 +60,13 @@ class BeatProcess:
             settings.REDIS_URL, prefix=settings.ONBEAT_EXECUTIONS_PREFIX, without=WITHOUT_REDIS, again=REDIS_AGAIN
         )
         lease_life = timedelta(seconds=settings.ONBEAT_BEAT_LEASE_SECONDS)
-        leases = Leases(self._link, holder=self.name, life=lease_life)
+        self._leases = leases = Leases(self._link, holder=self.name, life=lease_life)
         self._progress = Progress(stuck_after_seconds=settings.ONBEAT_BEAT_STUCK_AFTER_SECONDS)
         self._shards = Shards(self.name, linger=lease_life)
         self._members = Members(self._link, beat=self.name)
         self._heartbeat = Heartbeat(self._members, self._shards, self._progress, on_new_shards=self._wake.set)
-        self._upkeep = UpkeepThread(Upkeep(leases))
+        # Leases of its own: those of duties are not counted among those of fires.
+        self._upkeep = UpkeepThread(Upkeep(Leases(self._link, holder=self.name, life=lease_life)))
         self._ticker = Ticker(
             planner=Planner(
                 leases,
@@ -179,6 +180,8 @@ class BeatProcess:
             clock_offset_seconds=self._clock.offset.total_seconds(),
             is_broker_away=self._ticker.is_broker_away,
             is_redis_away=self._link.is_away,
+            leases_asked=self._leases.asked,
+            leases_refused=self._leases.refused,
             **facts,
         )
         self._is_joined = known > 0  # after an hour without a word it was taken off, and joins anew

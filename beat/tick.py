@@ -51,8 +51,10 @@ class Ticker:
     is_stopping: Callable[[], bool] = lambda: False
     is_broker_away: bool = False
     held_queues: HeldQueues = field(default_factory=HeldQueues)
+    _began: float = 0.0
 
     def tick(self, now: datetime) -> TickReport:
+        self._began = time.monotonic()
         planned, has_more_to_plan = self._plan_due(now)
         first = self._first_available(now, Execution.objects.scheduled())
         if (first is None or first > now) and not self.is_broker_away:
@@ -154,7 +156,9 @@ class Ticker:
 
     def _write_down(self, report: Report, now: datetime) -> int:
         """Record what the broker said; returns how many are QUEUED now."""
-        queued = lifecycle.mark_queued(report.confirmed, now=now)
+        # A burst takes seconds, and each batch bears the moment at which the broker had confirmed it.
+        confirmed_at = now + timedelta(seconds=time.monotonic() - self._began)
+        queued = lifecycle.mark_queued(report.confirmed, now=now, confirmed_at=confirmed_at)
         for reason, held in report.held.items():
             lifecycle.hold(held, reason=reason, until=now + PAUSE)
         for queue, reason in self.held_queues.learn_from(report, now=now).items():

@@ -50,7 +50,13 @@ def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:
     plan(executions)
 
 
-def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime, due_by: datetime | None = None) -> int:
+def mark_queued(
+    executions: Iterable[Execution | Outgoing],
+    *,
+    now: datetime,
+    due_by: datetime | None = None,
+    confirmed_at: datetime | None = None,
+) -> int:
     """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed meanwhile stays as it is.
 
     They were read as due by now; or by a later moment, and published ahead of their time: they count as available now.
@@ -65,7 +71,7 @@ def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime, du
             ((execution.pk, execution.attempt) for execution in alike),
             Execution.objects.due(due_by or now).filter(is_waiting=is_waiting),
             state=State.QUEUED,
-            queued_at=now,
+            queued_at=confirmed_at or now,
             reason="",
             **ahead,
         )

@@ -149,3 +149,12 @@ def test_a_lease_of_another_beat_keeps_us_from_planning_a_fire_only_until_it_is_
     planner = Planner(leases("me", prefix=prefix), look_ahead=seconds(5), batch_size=10)
     assert planner.plan_due(now=noon + seconds(60)).fires == 0
     assert planner.plan_due(now=noon + seconds(61.5)).fires == 1
+
+
+@pytest.mark.full
+def test_a_beat_counts_what_it_asked_for_and_what_others_had() -> None:
+    mine, other = leases("me"), leases("other")
+    assert mine.take(["lease:1:1", "lease:2:1"]) == [True, True]
+    other.take(["lease:2:1", "lease:3:1", "lease:4:1"])
+    assert (mine.asked, mine.refused) == (2, 0)
+    assert (other.asked, other.refused) == (3, 1)

@@ -12,7 +12,7 @@ from beat.lease import Leases, execution_key
 from beat.members import Members
 from beat.shards import ALL, COUNT, Shards
 from executions.confirms import NACKED, Report
-from executions.dispatch import Publisher
+from executions.dispatch import Publisher, Sent
 from executions.models import Execution
 from executions.outgoing import Due, Outgoing
 from executions.redis_link import RedisLink
@@ -331,3 +331,21 @@ def test_a_broker_that_fails_with_the_last_batch_is_not_told_to_be_back(
     assert [record.message.split("  ")[0] for record in caplog.records] == [
         "the broker is away: executions wait in the database"
     ]
+
+
+def test_what_is_queued_bears_the_moment_of_its_confirm_and_not_that_of_the_tick(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = iter([10.0])
+
+    class SlowBroker(AnsweringPublisher):
+        def settle(self, sent: Sent) -> Report:
+            one._began -= next(passed)
+            return super().settle(sent)
+
+    execution = planned(a_job(now=noon), noon)
+    one = a_ticker(SlowBroker())
+    one.tick(noon)
+    execution.refresh_from_db()
+    assert execution.queued_at is not None
+    assert seconds(10) <= execution.queued_at - noon < seconds(20)
