@@ -17,6 +17,8 @@ from beat.shards import ALL
 from executions import events, lifecycle, value_lists
 from executions.identity import milliseconds
 from executions.storable import in_a_line
+from jobs import due_schedules
+from jobs.due_schedules import DueSchedule
 from jobs.misfires import FirePlan, Misfire, plan_fires
 from jobs.models import Schedule, ScheduleQuerySet
 
@@ -71,7 +73,7 @@ class Planner:
         has_more = self._are_some_held or is_unfinished or is_cut_short or len(due) == self._batch_size
         return Planned(sum(len(plan.fire_times) for _, plan in recorded), has_more)
 
-    def _read(self, now: datetime, horizon: datetime, among: frozenset[int]) -> list[Schedule]:
+    def _read(self, now: datetime, horizon: datetime, among: frozenset[int]) -> list[DueSchedule]:
         """What is on time comes first, so that catching up makes nothing else late. Then what was missed.
 
         Last, if there is room, what others should have planned: whoever is taken for alive by mistake loses nothing.
@@ -80,24 +82,23 @@ class Planner:
             self._unreadable, self._forgive_at = set(), None  # a person may have mended them
         due = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable)
         on_time, missed = due.filter(next_fire_at__gt=now - LEFT_LYING), due.filter(next_fire_at__lte=now - LEFT_LYING)
-        found: list[Schedule] = []
+        found: list[DueSchedule] = []
         for rows in (shards.within(on_time, among), shards.within(missed, among), shards.within(missed, ALL - among)):
             room = self._batch_size - len(found)
             found += self._take(rows, room) if room else []
         return found
 
-    def _take(self, due: ScheduleQuerySet, room: int) -> list[Schedule]:
+    def _take(self, due: ScheduleQuerySet, room: int) -> list[DueSchedule]:
         if self._are_some_held:
             with transaction.atomic():
                 # Those that an app holds are passed by here already, so that they do not fill the batch. Their ids
                 # alone: who is frozen while it is sent a long answer keeps its locks.
                 free = list(due.select_for_update(skip_locked=True).values_list("pk", flat=True)[:room])
             due = Schedule.objects.filter(pk__in=free).order_by("next_fire_at")
-        # Only the key of the job: what to run is copied within the database.
-        return list(due.select_related("job").only(*_COLUMNS)[:room])
+        return due_schedules.read(due[:room])
 
     def _plans_of(
-        self, due: Sequence[Schedule], taken: Sequence[bool], *, now: datetime, horizon: datetime
+        self, due: Sequence[DueSchedule], taken: Sequence[bool], *, now: datetime, horizon: datetime
     ) -> tuple[list["Plan"], bool]:
         """What to do about each, and whether there was no time for all of them."""
         plans: list[Plan] = []
@@ -108,42 +109,39 @@ class Planner:
             if time.monotonic() > deadline or fires >= _FIRES_PER_BATCH:
                 return plans, True
             # A lease saves work, and must never make a fire late: what is overdue is planned whoever holds it.
-            is_overdue = schedule.next_fire_at is not None and schedule.next_fire_at < now - _OVERDUE
-            if (is_ours or is_overdue) and (plan := self._plan_of(schedule, known, now=now, horizon=horizon)):
+            if (is_ours or schedule.due_at < now - _OVERDUE) and (
+                plan := self._plan_of(schedule, known, now=now, horizon=horizon)
+            ):
                 plans.append((schedule, plan))
                 fires += len(plan.fire_times)
         return plans, False
 
     def _plan_of(
-        self, schedule: Schedule, known: dict[Hashable, FirePlan], *, now: datetime, horizon: datetime
+        self, schedule: DueSchedule, known: dict[Hashable, FirePlan], *, now: datetime, horizon: datetime
     ) -> FirePlan | None:
         try:
-            said = (
-                *(schedule.recurrence, schedule.next_fire_at, schedule.misfire_grace_seconds, schedule.fires_left),
-                *(schedule.misfire, schedule.misfire_limit),
-            )
-            if said not in known:
-                known[said] = _plan_fires(schedule, now=now, horizon=horizon)
-            return known[said]
+            says = schedule.says
+            if says not in known:
+                known[says] = _plan_fires(schedule, now=now, horizon=horizon)
+            return known[says]
         except Exception as error:
             # One schedule that was broken behind our back (by SQL, by a zone that is gone) must not stop the others.
             # Its row stays as it is, and is looked at again in a while.
-            self._unreadable.add(schedule.pk)
+            self._unreadable.add(schedule.job_id)
             self._forgive_at = now + _FORGIVE_AFTER
             why = in_a_line(error)
-            if self._told.get(schedule.pk) != why:
-                events.warn("a schedule cannot be read and is left out", job=schedule.job.key, error=why)
-            self._told[schedule.pk] = why
+            if self._told.get(schedule.job_id) != why:
+                events.warn("a schedule cannot be read and is left out", job=schedule.key, error=why)
+            self._told[schedule.job_id] = why
             return None
 
 
-def _plan_fires(schedule: Schedule, *, now: datetime, horizon: datetime) -> FirePlan:
-    assert schedule.next_fire_at is not None
-    if milliseconds(schedule.next_fire_at) < 0:
+def _plan_fires(schedule: DueSchedule, *, now: datetime, horizon: datetime) -> FirePlan:
+    if milliseconds(schedule.due_at) < 0:
         raise ValueError("its next fire is before 1970")
     return plan_fires(
         schedule.recurrence,
-        due_at=schedule.next_fire_at,
+        due_at=schedule.due_at,
         now=now,
         horizon=horizon,
         grace=timedelta(seconds=schedule.misfire_grace_seconds),
@@ -154,52 +152,58 @@ def _plan_fires(schedule: Schedule, *, now: datetime, horizon: datetime) -> Fire
     )
 
 
-def _lease_key(schedule: Schedule) -> str:
-    assert schedule.next_fire_at is not None
-    return fire_key(schedule.job_id, milliseconds(schedule.next_fire_at))
+def _lease_key(schedule: DueSchedule) -> str:
+    return fire_key(schedule.job_id, milliseconds(schedule.due_at))
 
 
-_COLUMNS = [*(field.name for field in Schedule._meta.concrete_fields), "job__key"]
-Plan = tuple[Schedule, FirePlan]
+Plan = tuple[DueSchedule, FirePlan]
 
 
 def _record(plans: Sequence[Plan], *, now: datetime) -> list[Plan]:
     """Write the plans of the schedules that are still as they were read, and that nobody holds; returns those."""
     with transaction.atomic():
-        # Who moves a fire by plain SQL need not know of versions.
-        stored = set(
-            Schedule.objects.filter(pk__in=[schedule.pk for schedule, _ in plans], is_active=True)
-            .select_for_update(skip_locked=True)
-            .values_list("pk", "version", "next_fire_at")
-        )
-        unchanged = [
-            (schedule, plan)
-            for schedule, plan in plans
-            if (schedule.pk, schedule.version, schedule.next_fire_at) in stored
-        ]
-        _advance(unchanged)
+        advanced = _advance(plans)
+        unchanged = [(schedule, plan) for schedule, plan in plans if schedule.job_id in advanced]
         fires = [schedule.fire(fire_time) for schedule, plan in unchanged for fire_time in plan.fire_times]
         stretches = [schedule.left_out(plan.skipped) for schedule, plan in unchanged if plan.skipped]
         lifecycle.plan_fires(fires, stretches, now=now)
     return unchanged
 
 
-# One statement for the whole batch: Django's bulk_update would compare every row with every other.
+# One statement for the whole batch: Django's bulk_update would compare every row with every other. Who moves a fire by
+# plain SQL need not know of versions, so the fire that was read is compared as well.
 _ADVANCE = """
-UPDATE onbeat_schedule SET next_fire_at = planned.next_fire_at, fires_left = planned.fires_left, version = version + 1
-FROM {planned} WHERE onbeat_schedule.job_id = planned.job_id
+WITH planned AS (SELECT * FROM {planned})
+UPDATE onbeat_schedule SET next_fire_at = planned.next_at, fires_left = planned.left_then, version = version + 1
+FROM planned WHERE job_id = planned.job AND job_id IN (
+    SELECT job_id FROM onbeat_schedule AS stored
+    JOIN planned AS seen ON seen.job = job_id AND seen.as_version = version AND seen.due_at = next_fire_at
+    WHERE is_active {lock}
+)
+RETURNING job_id
 """
-_PLANNED = {"job_id": "bigint", "next_fire_at": "timestamptz", "fires_left": "integer"}
+_PLANNED = {
+    "job": "bigint",
+    "as_version": "integer",
+    "due_at": "timestamptz",
+    "next_at": "timestamptz",
+    "left_then": "integer",
+}
+_LOCK = "FOR UPDATE OF stored SKIP LOCKED"  # SQLite has one writer at a time
 
 
-def _advance(plans: Sequence[Plan]) -> None:
-    if not plans:
-        return
-    rows = [(schedule.pk, plan.next_fire_at, _fires_left(schedule, plan)) for schedule, plan in plans]
+def _advance(plans: Sequence[Plan]) -> set[int]:
+    """Move on the schedules that are as they were read; returns their jobs."""
+    rows = [
+        (schedule.job_id, schedule.version, schedule.due_at, plan.next_fire_at, _fires_left(schedule, plan))
+        for schedule, plan in plans
+    ]
     planned, parameters = value_lists.table("planned", _PLANNED, rows)
+    lock = _LOCK if connection.features.has_select_for_update_skip_locked else ""
     with connection.cursor() as cursor:
-        cursor.execute(_ADVANCE.format(planned=planned), parameters)
+        cursor.execute(_ADVANCE.format(planned=planned, lock=lock), parameters)
+        return {job_id for (job_id,) in cursor.fetchall()}
 
 
-def _fires_left(schedule: Schedule, plan: FirePlan) -> int | None:
+def _fires_left(schedule: DueSchedule, plan: FirePlan) -> int | None:
     return None if schedule.fires_left is None else schedule.fires_left - len(plan.fire_times)

@@ -137,20 +137,21 @@ class BrokerLine:
         if not self._speaks_amqp():
             self._write_to_folder(batch)
             return
+        exchange = queues.exchange_name()
         for start in range(0, len(batch.executions), _MESSAGES_PER_WRITE):
             together = batch.executions[start : start + _MESSAGES_PER_WRITE]
-            packed = b"".join(self._packed(execution) for execution in together)
+            packed = b"".join([self._packed(execution, exchange) for execution in together])
             for execution in together:
                 self._delivery_tag += 1
                 batch.sent(self._delivery_tag, execution)
             self._channel.connection.transport.write(packed)
             self._hear()
 
-    def _packed(self, execution: Outgoing) -> bytes:
+    def _packed(self, execution: Outgoing, exchange: str) -> bytes:
         return frames.of_message(
             messages.of_execution(execution),
             channel=self._channel.channel_id,
-            exchange=queues.exchange_name(),
+            exchange=exchange,
             routing_key=execution.queue,
             frame_max=self._channel.connection.frame_max,
         )

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Fire:
+class Fire(NamedTuple):
     """One that will run."""
 
     job_id: int

@@ -48,7 +48,8 @@ def _publish(channel: int, exchange: str, routing_key: str) -> bytes:
 
 def _content_header(message: Message) -> bytes:
     headers = _shared_headers(message.frame) + _items(message.own_headers)
-    task_id = dumps("s", (message.task_id,))
+    task_id = message.task_id.encode()
+    task_id = bytes([len(task_id)]) + task_id
     return b"".join(
         [
             _CONTENT.pack(Basic.CLASS_ID, 0, len(message.body), _PROPERTIES),
@@ -72,4 +73,17 @@ def _shared_headers(frame: Frame) -> bytes:
 
 def _items(headers: dict[str, object]) -> bytes:
     """A table without its length."""
-    return dumps("F", (headers,))[_LENGTH.size :]
+    return b"".join([_item(name, value) for name, value in headers.items()])
+
+
+def _item(name: str, value: object) -> bytes:
+    """Nearly all are texts, and the library takes several times as long for one."""
+    if type(value) is not str:
+        return bytes(dumps("F", ({name: value},))[_LENGTH.size :])
+    text = value.encode("utf-8", "surrogatepass")
+    return _name_of_text(name) + _LENGTH.pack(len(text)) + text
+
+
+@lru_cache(maxsize=1000)
+def _name_of_text(name: str) -> bytes:
+    return bytes(dumps("s", (name,))) + b"S"

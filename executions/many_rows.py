@@ -40,7 +40,7 @@ def insert(rows: Sequence[Model], *, ending: str = "") -> list[tuple[Any, ...]]:
         differing.append(range(len(rows)))
     columns = [*(column for column in kinds if column != "place"), *same]
     values_of = [*(f"given.{column}" for column in kinds if column != "place"), *["%s"] * len(same)]
-    given, parameters = value_lists.table("given", kinds, zip(*differing, strict=True))
+    given, parameters = value_lists.columns_as_table("given", kinds, differing)
     statement = _INSERT.format(
         table=rows[0]._meta.db_table,
         columns=", ".join(columns),

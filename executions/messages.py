@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from celery import current_app
 
@@ -38,8 +38,7 @@ class Frame:
     embed: str  # the third part of the body, as JSON
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """As Celery's protocol 2 has it. `task_id` is also its correlation and message id."""
 
     task_id: str

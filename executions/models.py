@@ -15,6 +15,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Cast
 
+from executions import value_lists  # noqa: F401 - brings the lookup `among`
 from executions.identity import earliest_id, fire_time_of, is_ours
 from executions.outgoing import Due, Outgoing
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
@@ -44,7 +45,7 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         if not ids:
             return self.none()
         first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + timedelta(milliseconds=1)
-        return self.filter(pk__in=ids, fire_time__gte=first, fire_time__lt=last)
+        return self.filter(pk__among=ids, fire_time__gte=first, fire_time__lt=last)
 
     def with_id(self, execution_id: uuid.UUID) -> "ExecutionQuerySet":
         return self.with_ids([execution_id])
@@ -80,17 +81,21 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         return self.order_by("-priority", "available_at")
 
     def to_lease(self) -> list[Due]:
-        return [Due._make(row) for row in self.values_list(*Due._fields)]
+        *columns, _ = Due._fields
+        return [Due.read(row) for row in self._as_text("fire_time").values_list(*columns, "fire_time_text")]
 
     def to_publish(self) -> list[Outgoing]:
         """With what a message needs, and no more: results and errors may be long, and rows of a model are slow."""
-        stored = self.annotate(
-            args_text=Cast("args", models.TextField()), kwargs_text=Cast("kwargs", models.TextField())
-        )
-        columns = {"job_key": "job__key", "args": "args_text", "kwargs": "kwargs_text"}
+        texts = ("args", "kwargs", "fire_time", "available_at")
         # As the job says now, not as it said when the row was made: how to run it, not what to run.
-        columns |= {name: f"job__{name}" for name in ("timeout_seconds", "stop_grace_seconds", "keep_result")}
-        return [Outgoing._make(row) for row in stored.values_list(*(columns.get(n, n) for n in Outgoing._fields))]
+        columns = {name: f"job__{name}" for name in ("timeout_seconds", "stop_grace_seconds", "keep_result")}
+        columns |= {"job_key": "job__key", **{name: f"{name}_text" for name in texts}}
+        rows = self._as_text(*texts).values_list(*(columns.get(name, name) for name in Outgoing._fields))
+        return [Outgoing.read(row) for row in rows]
+
+    def _as_text(self, *names: str) -> "ExecutionQuerySet":
+        """With these columns also as the database writes them, called by their name and `_text`."""
+        return self.annotate(**{f"{name}_text": Cast(name, models.TextField()) for name in names})
 
     def queued_before(self, moment: datetime) -> "ExecutionQuerySet":
         return self.filter(state=State.QUEUED, queued_at__lt=moment)

@@ -11,14 +11,12 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
 
-from executions.fires import Fire, Stretch
 from executions.identity import new_execution_id
 from executions.models import DEFAULT_PRIORITY, DEFAULT_QUEUE, FROM_JOB, MAX_PRIORITY, Execution
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import Overlap, Trigger
 from jobs import wording
-from jobs.jitter import jitter_of
-from jobs.misfires import DEFAULT_MISFIRE_LIMIT, Misfire, Skipped, why_skipped
+from jobs.misfires import DEFAULT_MISFIRE_LIMIT, Misfire
 from jobs.recurrence import Cron, Every, Once, Within, shared_cron
 
 DEFAULT_GRACE_SECONDS = 60
@@ -185,6 +183,21 @@ def pattern_of(
             return Once(datetime.fromisoformat(expression))
 
 
+def recurrence_of(
+    kind: str,
+    expression: str,
+    timezone: str,
+    anchor_at: datetime | None,
+    start_at: datetime | None,
+    end_at: datetime | None,
+    *,
+    key: str,
+) -> Cron | Every | Once | Within:
+    """The same with its bounds."""
+    pattern = pattern_of(kind, expression, timezone, anchor_at, key=key)
+    return pattern if start_at is None and end_at is None else Within(pattern, start_at, end_at)
+
+
 class Schedule(models.Model):
     job = models.OneToOneField(Job, on_delete=models.CASCADE, primary_key=True, related_name="schedule")
     kind = models.CharField(max_length=8, choices=[(k.value, k.value.capitalize()) for k in Kind])
@@ -240,9 +253,8 @@ class Schedule(models.Model):
 
     @property
     def recurrence(self) -> Cron | Every | Once | Within:
-        if self.start_at is None and self.end_at is None:
-            return self.pattern
-        return Within(self.pattern, self.start_at, self.end_at)
+        pattern = (self.kind, self.expression, self.timezone, self.anchor_at)
+        return recurrence_of(*pattern, self.start_at, self.end_at, key=self.job.key)
 
     @property
     def is_readable(self) -> bool:
@@ -263,16 +275,6 @@ class Schedule(models.Model):
         times = "" if self.max_fires is None else f", {self.max_fires} times" if self.max_fires > 1 else ", one time"
         later = f", {wording.later_in_words(self.jitter_seconds)}" if self.jitter_seconds else ""
         return words + later + times
-
-    def fire(self, fire_time: datetime) -> Fire:
-        """One that will run. It keeps the instant of the schedule, and comes after its jitter."""
-        jitter = jitter_of(self.job.key, fire_time, seconds=self.jitter_seconds)
-        return Fire(self.job_id, fire_time, available_at=fire_time + jitter)
-
-    def left_out(self, stretch: Skipped) -> Stretch:
-        """Fires that its misfire policy leaves out."""
-        reason = why_skipped(Misfire(self.misfire), self.misfire_limit)
-        return Stretch(self.job_id, stretch.first, stretch.last, stretch.count, reason)
 
 
 class StoredForecast(models.Model):

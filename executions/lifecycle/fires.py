@@ -4,8 +4,7 @@ What to run is copied from the job within the database, so that payloads do not 
 a fire that already has its row keeps that one.
 """
 
-import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -24,25 +23,29 @@ _INSERT = """
 INSERT INTO onbeat_execution ({columns}) SELECT {values} FROM {given} JOIN onbeat_job ON onbeat_job.id = given.job_id
 WHERE true ON CONFLICT DO NOTHING
 """
-# What differs from row to row, with its type on PostgreSQL.
-_GIVEN = {
-    "id": "uuid",
-    "job_id": "bigint",
-    "fire_time": "timestamptz",
-    "available_at": "timestamptz",
+# What differs from row to row, with its type on PostgreSQL: of fires alone, as nearly always, or with stretches.
+_OF_FIRES = {"id": "uuid", "job_id": "bigint", "fire_time": "timestamptz", "available_at": "timestamptz"}
+_OF_STRETCHES = {
+    **_OF_FIRES,
     "state": "text",
     "reason": "text",
     "finished_at": "timestamptz",
     "skipped_count": "integer",
     "skipped_until": "timestamptz",
 }
+_SCHEDULED = (State.SCHEDULED, "", None, None, None)  # what a fire has in the columns of stretches
 
 
 def plan_fires(fires: Sequence[Fire], stretches: Sequence[Stretch], *, now: datetime) -> None:
     """Insert fires as SCHEDULED, and stretches of fires that will not run as one SKIPPED row each, with the reason."""
-    rows = [_planned(fire) for fire in fires] + [_skipped(stretch, now) for stretch in stretches]
+    kinds = _OF_STRETCHES if stretches else _OF_FIRES
+    rows: list[Sequence[object]] = [
+        (new_execution_id(fire.fire_time), *fire, *_SCHEDULED)[: len(kinds)] for fire in fires
+    ]
+    rows += [_skipped(stretch, now) for stretch in stretches]
     if rows:
-        with_partitions(lambda: _insert(rows, now), (row[2] for row in rows))
+        moments = [*(fire.fire_time for fire in fires), *(stretch.first for stretch in stretches)]
+        with_partitions(lambda: _insert(kinds, rows, now), moments)
 
 
 def with_partitions(insert: Callable[[], object], moments: Iterable[datetime]) -> None:
@@ -57,29 +60,19 @@ def with_partitions(insert: Callable[[], object], moments: Iterable[datetime]) -
         insert()
 
 
-_Row = tuple[uuid.UUID, int, datetime, datetime, str, str, datetime | None, int | None, datetime | None]
-
-
-def _planned(fire: Fire) -> _Row:
-    return _row(fire.job_id, fire.fire_time, fire.available_at, State.SCHEDULED, "", None, None, None)
-
-
-def _skipped(stretch: Stretch, now: datetime) -> _Row:
+def _skipped(stretch: Stretch, now: datetime) -> tuple[object, ...]:
+    fire = (new_execution_id(stretch.first), stretch.job_id, stretch.first, stretch.first)
     reason = storable_text(stretch.reason, REASON_CHARACTERS)
-    return _row(stretch.job_id, stretch.first, stretch.first, State.SKIPPED, reason, now, stretch.count, stretch.last)
+    return (*fire, State.SKIPPED, reason, now, stretch.count, stretch.last)
 
 
-def _row(job_id: int, fire_time: datetime, *others: object) -> _Row:
-    return (new_execution_id(fire_time), job_id, fire_time, *others)  # type: ignore[return-value]
-
-
-def _insert(rows: Sequence[_Row], now: datetime) -> None:
-    names, constants = _the_same_in_all()
-    columns = ", ".join([*_GIVEN, *FROM_JOB, *names])
+def _insert(kinds: Mapping[str, str], rows: Sequence[Sequence[object]], now: datetime) -> None:
+    names, constants = _the_same_in_all(frozenset(kinds))
+    columns = ", ".join([*kinds, *FROM_JOB, *names])
     values = ", ".join(
-        [*(f"given.{name}" for name in _GIVEN), *(f"onbeat_job.{name}" for name in FROM_JOB), *["%s"] * len(names)]
+        [*(f"given.{name}" for name in kinds), *(f"onbeat_job.{name}" for name in FROM_JOB), *["%s"] * len(names)]
     )
-    given, given_parameters = value_lists.table("given", _GIVEN, rows)
+    given, given_parameters = value_lists.table("given", kinds, rows)
     parameters: list[Any] = [now if constant is _NOW else constant for constant in constants]
     with connection.cursor() as cursor:
         cursor.execute(_INSERT.format(columns=columns, values=values, given=given), [*parameters, *given_parameters])
@@ -89,9 +82,9 @@ _NOW = object()
 
 
 @cache
-def _the_same_in_all() -> tuple[list[str], list[object]]:
+def _the_same_in_all(given: frozenset[str]) -> tuple[list[str], list[object]]:
     """The other columns, and what a new row has in them."""
     defaults = {str(field.column): field.get_default() for field in Execution._meta.concrete_fields}
     defaults |= {"trigger": Trigger.SCHEDULE.value, "created_at": _NOW}
-    others = [column for column in defaults if column not in {*_GIVEN, *FROM_JOB}]
+    others = [column for column in defaults if column not in {*given, *FROM_JOB}]
     return others, [defaults[column] for column in others]

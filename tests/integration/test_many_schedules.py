@@ -11,8 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from executions.dispatch import Publisher
 from executions.models import Execution
 from executions.states import State
-from jobs import definitions
-from jobs.models import Job, Schedule
+from jobs import definitions, due_schedules
+from jobs.due_schedules import DueSchedule
+from jobs.models import Job, Schedule, ScheduleQuerySet
 from jobs.recurrence import Cron
 from tests import rows
 from tests.integration.conftest import Queues
@@ -45,16 +46,16 @@ def statements(act: Callable[[], Any]) -> int:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Every schedule that is read from the database."""
+    """Every schedule that a beat reads from the database."""
     found: list[Any] = []
-    from_db = Schedule.from_db.__func__  # type: ignore[attr-defined]
+    original = due_schedules.read
 
-    def count(cls: type[Schedule], db: str, names: list[str], values: list[Any]) -> Schedule:
-        found.append(values)
-        schedule: Schedule = from_db(cls, db, names, values)
-        return schedule
+    def count(schedules: ScheduleQuerySet) -> list[DueSchedule]:
+        rows = original(schedules)
+        found.extend(rows)
+        return rows
 
-    monkeypatch.setattr(Schedule, "from_db", classmethod(count))
+    monkeypatch.setattr(due_schedules, "read", count)
     return found
 
 
