@@ -41,6 +41,9 @@ class Planned:
     fires: int = 0
     has_more: bool = False
 
+    def and_then(self, following: "Planned") -> "Planned":
+        return Planned(self.fires + following.fires, following.has_more)
+
 
 class Planner:
     """Plans for one beat, under its leases."""

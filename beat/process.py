@@ -19,6 +19,7 @@ from django.db import Error, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+from beat import aside
 from beat.heartbeat import Heartbeat, Progress
 from beat.lease import REDIS_AGAIN, WITHOUT_REDIS, Leases
 from beat.members import Members
@@ -78,6 +79,7 @@ class BeatProcess:
             batch_size=settings.ONBEAT_BEAT_BATCH_SIZE,
             shards=self._shards,
             progress=self._progress,
+            aside=aside.suitable(),
             is_stopping=self.stopping.is_set,
         )
         self._is_joined = False

@@ -6,27 +6,31 @@ what is due, never on how many schedules are stored.
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Min, Q
 
+from beat.aside import Aside, AtOnce
 from beat.heartbeat import Progress
 from beat.held_queues import PAUSE, HeldQueues
 from beat.lease import Leases, execution_key
-from beat.planning import LEFT_LYING, Planner
+from beat.planning import LEFT_LYING, Planned, Planner
 from beat.shards import ALL, Shards, within
 from executions import events, lifecycle
 from executions.confirms import Report
 from executions.dispatch import Publisher, Sent
 from executions.models import Execution, ExecutionQuerySet
-from executions.outgoing import Due, Outgoing
+from executions.outgoing import Due
 
 _NEAR = timedelta(seconds=10)
-# For each half of a tick, if there is that much to do: first to plan, so that what is published next is the most
-# urgent of all that is due.
+# How long a tick goes on if there is that much to do. First it plans for a moment, so that what is published next is
+# the most urgent of all that is due.
+_PLAN_FIRST_SECONDS = 0.3
 _PATIENCE_SECONDS = 1.0
+_BATCHES_PER_LOOK = 10
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Ticker:
     batch_size: int
     shards: Shards
     progress: Progress
+    aside: Aside = field(default_factory=AtOnce)
     is_stopping: Callable[[], bool] = lambda: False
     is_broker_away: bool = False
     held_queues: HeldQueues = field(default_factory=HeldQueues)
@@ -55,116 +60,146 @@ class Ticker:
 
     def tick(self, now: datetime) -> TickReport:
         self._began = time.monotonic()
-        planned, has_more_to_plan = self._plan_due(now)
+        planned = self._plan_due(now)
         first = self._first_available(now, Execution.objects.scheduled())
         if (first is None or first > now) and not self.is_broker_away:
-            return TickReport(planned, has_more=has_more_to_plan, next_available_at=first)
-        published = self._publish_due(now)
+            return TickReport(planned.fires, has_more=planned.has_more, next_available_at=first)
+        planned, published = self._publish_due(now, planned)
         # What is due and could not be published waits for the next poll.
         coming = self._first_available(now, Execution.objects.scheduled().filter(available_at__gt=now))
         # Only who got something done goes on at once: one that is held up would spin.
-        has_more = has_more_to_plan or (published.has_more and published.count > 0)
-        return TickReport(planned, published.count, has_more, coming, published.oldest)
+        has_more = planned.has_more or (published.has_more and published.count > 0)
+        return TickReport(planned.fires, published.count, has_more, coming, published.oldest)
 
-    def _plan_due(self, now: datetime) -> tuple[int, bool]:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        total = 0
+    def _plan_due(self, now: datetime) -> Planned:
+        deadline = time.monotonic() + _PLAN_FIRST_SECONDS
+        total = Planned()
         while True:
             self.progress.made()
-            batch = self.planner.plan_due(now=now, among=self.shards.planning)
-            total += batch.fires
-            if not batch.has_more or self._must_end(deadline):
-                return total, batch.has_more
+            total = total.and_then(self._plan_batch(now))
+            if not total.has_more or self._must_end(deadline):
+                return total
+
+    def _plan_batch(self, now: datetime) -> Planned:
+        return self.planner.plan_due(now=now, among=self.shards.planning)
 
     def _must_end(self, deadline: float) -> bool:
         return self.is_stopping() or time.monotonic() > deadline
 
-    def _publish_due(self, now: datetime) -> "_Published":
-        """Batch after batch. While the broker takes one in, the next is read and sent."""
+    def _publish_due(self, now: datetime, planned: Planned) -> tuple[Planned, "_Published"]:
+        """Look after look, each at the most urgent of all that is due then. What is left to plan is planned aside."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         total = _Published()
         self.progress.made()
         if self.is_broker_away and not self.publisher.reaches():
-            return total  # a long backlog need not be read for that
+            return planned, total  # a long backlog need not be read for that
+        self._say_how_the_broker_is("", waiting=0)  # it answered above, or nobody doubts it
+        planning = _Planning(planned)
         try:
-            first = self._send_batch(now)
-            if first.sent is None:
-                self._say_how_the_broker_is("", waiting=0)  # it answered above, or nobody doubts it
-            batch: _Batch | None = first
-            while batch is not None:
-                may_follow = batch.is_full and not total.is_stuck and not self._must_end(deadline)
-                beyond = total.denied + batch.denied
-                following = self._send_batch(now, beyond=beyond, besides=batch) if may_follow else None
-                total = total.and_then(self._settle(batch, now))
-                batch = following
+            while True:
+                self.progress.made()
+                due = self._find_due(now, total.denied)
+                total = total.and_then(self._publish(due, now, deadline, planning))
+                is_all = len(due) < self._look_size
+                if total.is_stuck or self._must_end(deadline) or (is_all and not planning.brought_more()):
+                    return planning.end(), replace(total, has_more=total.has_more or not is_all)
+        finally:
+            planning.wait()
+
+    def _publish(self, due: Sequence[Due], now: datetime, deadline: float, planning: "_Planning") -> "_Published":
+        """Batch after batch. While the broker takes one in, the next is read and sent, and the one before written down.
+
+        At the end all are written down: what is still due then was not published.
+        """
+        total = _Published()
+        on_its_way: _Batch | None = None
+        written: list[Future[_Published]] = []
+        try:
+            for start in range(0, len(due), self.batch_size):
+                if start and (total.is_stuck or self._must_end(deadline)):
+                    total = replace(total, has_more=True)
+                    break
+                if not self._must_end(deadline):
+                    planning.go_on(lambda: self.aside.submit(self._plan_batch, now))
+                batch = self._send(due[start : start + self.batch_size], now)
+                if on_its_way is not None:
+                    written.append(self._settle(on_its_way, now))
+                on_its_way = batch
+                while len(written) > 1:
+                    total = total.and_then(written.pop(0).result())
+            if on_its_way is not None:
+                written.append(self._settle(on_its_way, now))
         except Exception:
             self.publisher.drop()  # what is on its way is unknown, and the next tick begins anew
+            wait(written)
             raise
+        for one in written:
+            total = total.and_then(one.result())
         return total
 
-    def _send_batch(self, now: datetime, *, beyond: int = 0, besides: "_Batch | None" = None) -> "_Batch":
-        """The next of what is due: beyond so many that others hold, and besides those that are on their way.
-
-        What to send is read under the leases: who had them before has marked what it sent before it gave them back.
-        """
+    def _send(self, due: Sequence[Due], now: datetime) -> "_Batch":
+        """What to send is read under the leases: who had one before marked what it sent before it gave it back."""
         self.progress.made()
-        due = self._find_due(now, beyond, besides.ours if besides else [])
         keys = [execution_key(one) for one in due]
         taken = self.leases.take(keys)
         ids = [one.pk for one, is_ours in zip(due, taken, strict=True) if is_ours]
-        ours = Execution.objects.with_ids(ids).due(now).by_urgency().to_publish()
+        ours = Execution.objects.with_ids(ids).due(now).exclude(queue__in=self.held_queues.closed(now))
+        rows = ours.by_urgency().to_publish()
         self.progress.made()
         return _Batch(
-            ours=ours,
-            sent=self.publisher.send(ours) if ours else None,
+            sent=self.publisher.send(rows) if rows else None,
             keys=[key for key, is_ours in zip(keys, taken, strict=True) if is_ours],
             denied=len(due) - len(ids),
-            is_full=len(due) == self.batch_size,
         )
 
-    def _settle(self, batch: "_Batch", now: datetime) -> "_Published":
+    def _settle(self, batch: "_Batch", now: datetime) -> "Future[_Published]":
+        """Hear what the broker says of a batch, and let it be written down."""
         if batch.sent is None:
-            self.leases.release(batch.keys)
-            return _Published(denied=batch.denied, has_more=batch.is_full)
+            return self.aside.submit(self._give_back, batch)
         self.progress.made()
         report = self.publisher.settle(batch.sent)
         self.progress.made()
-        count = self._write_down(report, now)
+        # A burst takes seconds, and each batch bears the moment at which the broker had confirmed it.
+        confirmed_at = now + timedelta(seconds=time.monotonic() - self._began)
+        for queue, reason in self.held_queues.learn_from(report, now=now).items():
+            lifecycle.explain(Execution.objects.due(now).filter(queue=queue), reason=reason)
+        self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
+        return self.aside.submit(self._write_down, batch, report, now, confirmed_at)
+
+    def _give_back(self, batch: "_Batch") -> "_Published":
+        self.leases.release(batch.keys)
+        return _Published(denied=batch.denied)
+
+    def _write_down(self, batch: "_Batch", report: Report, now: datetime, confirmed_at: datetime) -> "_Published":
+        """Record what the broker said."""
+        count = lifecycle.mark_queued(report.confirmed, now=now, confirmed_at=confirmed_at)
+        for reason, held in report.held.items():
+            lifecycle.hold(held, reason=reason, until=now + PAUSE)
         self.leases.release(batch.keys)
         oldest = min((row.available_at for row in report.confirmed), default=None)
-        # Only who got something done goes on at once: one that is held up would spin.
-        is_stuck = count == 0 and not report.held
-        return _Published(count, oldest, batch.denied, has_more=batch.is_full and not is_stuck, is_stuck=is_stuck)
+        return _Published(count, oldest, batch.denied, is_stuck=count == 0 and not report.held)
 
-    def _find_due(self, now: datetime, beyond: int, besides: Sequence[Outgoing]) -> list[Due]:
-        """What is due, up to a batch: those of our shards, the most urgent first; if there is room, what others should
-        have published.
+    @property
+    def _look_size(self) -> int:
+        """How many a look finds at most. Who looks has to sort all that is due, so it is worth more than one batch."""
+        return _BATCHES_PER_LOOK * self.batch_size
+
+    def _find_due(self, now: datetime, beyond: int) -> list[Due]:
+        """What is due, beyond so many that others hold: those of our shards, the most urgent first; if there is room,
+        what others should have published.
 
         What an app holds is passed by: it would be published for nothing. Only what names a lease: who is frozen while
         it is sent a long answer keeps its locks.
         """
-        rows = Execution.objects.due(now).exclude(pk__in=[execution.pk for execution in besides])
-        rows = rows.exclude(queue__in=self.held_queues.closed(now)).by_urgency()
-        ours = self.shards.publishing
+        rows = Execution.objects.due(now).exclude(queue__in=self.held_queues.closed(now)).by_urgency()
+        ours, most = self.shards.publishing, self._look_size
         with transaction.atomic():
             free = rows.select_for_update(skip_locked=True)
-            due = within(free, ours)[beyond : beyond + self.batch_size].to_lease()
-            if ours != ALL and not beyond and len(due) < self.batch_size:
+            due = within(free, ours)[beyond : beyond + most].to_lease()
+            if ours != ALL and not beyond and len(due) < most:
                 lying = within(free.filter(available_at__lt=now - LEFT_LYING), ALL - ours)
-                due += lying[: self.batch_size - len(due)].to_lease()
+                due += lying[: most - len(due)].to_lease()
         return due
-
-    def _write_down(self, report: Report, now: datetime) -> int:
-        """Record what the broker said; returns how many are QUEUED now."""
-        # A burst takes seconds, and each batch bears the moment at which the broker had confirmed it.
-        confirmed_at = now + timedelta(seconds=time.monotonic() - self._began)
-        queued = lifecycle.mark_queued(report.confirmed, now=now, confirmed_at=confirmed_at)
-        for reason, held in report.held.items():
-            lifecycle.hold(held, reason=reason, until=now + PAUSE)
-        for queue, reason in self.held_queues.learn_from(report, now=now).items():
-            lifecycle.explain(Execution.objects.due(now).filter(queue=queue), reason=reason)
-        self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
-        return queued
 
     def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
         if error and not self.is_broker_away:
@@ -181,15 +216,43 @@ class Ticker:
         return moment
 
 
+@dataclass
+class _Planning:
+    """What was planned in a tick, and goes on aside."""
+
+    total: Planned
+    _batch: "Future[Planned] | None" = None
+
+    def go_on(self, plan: "Callable[[], Future[Planned]]") -> None:
+        """With the next batch, if there is one and the last is done."""
+        if self._batch is not None and self._batch.done():
+            self.end()
+        if self._batch is None and self.total.has_more:
+            self._batch = plan()
+
+    def brought_more(self) -> bool:
+        """Whether fires came of the batch that was being planned."""
+        before = self.total.fires
+        return self.end().fires > before
+
+    def wait(self) -> None:
+        if self._batch is not None:
+            wait([self._batch])
+
+    def end(self) -> Planned:
+        if self._batch is not None:
+            batch, self._batch = self._batch, None
+            self.total = self.total.and_then(batch.result())
+        return self.total
+
+
 @dataclass(frozen=True)
 class _Batch:
     """What was sent together."""
 
-    ours: list[Outgoing]
     sent: Sent | None
     keys: list[str]  # of their leases
     denied: int  # due, and under the lease of another beat
-    is_full: bool  # there may be more
 
 
 @dataclass(frozen=True)
@@ -198,7 +261,7 @@ class _Published:
     oldest: datetime | None = None
     denied: int = 0
     has_more: bool = False
-    is_stuck: bool = False
+    is_stuck: bool = False  # the last got nowhere: who goes on at once would spin
 
     def and_then(self, following: "_Published") -> "_Published":
         oldest = min(filter(None, [self.oldest, following.oldest]), default=None)

@@ -40,12 +40,14 @@ _UNUSUAL = Q(state__in=[state.value for state in UNUSUAL_ENDS])
 
 class ExecutionQuerySet(models.QuerySet["Execution"]):
     def with_ids(self, ids: Collection[uuid.UUID]) -> "ExecutionQuerySet":
-        """Those rows. Ids sort by the fire time they carry, so only the partitions between them are looked at."""
+        """Those rows. Only the partitions of their fire times are looked at."""
         ids = [execution_id for execution_id in ids if is_ours(execution_id)]
-        if not ids:
-            return self.none()
+        return self.filter(pk__among=ids).between_fires_of(ids) if ids else self.none()
+
+    def between_fires_of(self, ids: Collection[uuid.UUID]) -> "ExecutionQuerySet":
+        """From the first to the last fire time that these ids carry; they sort by it."""
         first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + timedelta(milliseconds=1)
-        return self.filter(pk__among=ids, fire_time__gte=first, fire_time__lt=last)
+        return self.filter(fire_time__gte=first, fire_time__lt=last)
 
     def with_id(self, execution_id: uuid.UUID) -> "ExecutionQuerySet":
         return self.with_ids([execution_id])

@@ -11,22 +11,30 @@ from executions.models import Execution, ExecutionQuerySet
 from executions.outcomes import Claim
 
 
-def change_free(pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet, **changes: object) -> int:
-    """Change those of these (execution, attempt) pairs that nobody holds at this moment.
+def free_by_attempt(
+    pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet
+) -> list[tuple[list[uuid.UUID], ExecutionQuerySet]]:
+    """Those of these (execution, attempt) pairs that nobody holds at this moment, to be locked in a transaction.
 
-    For a beat and a heartbeat, which come again: they must not wait for the transaction of an app, nor in a ring with
-    another who changes many rows at once. A change that is called is asked for when the rows are held.
+    For beats and heartbeats, which come again: they must not wait for the transaction of an app, nor in a ring with
+    another who changes many rows at once. Nearly all are at their first attempt, so this is one round.
     """
     by_attempt: defaultdict[int, list[uuid.UUID]] = defaultdict(list)
     for execution_id, attempt in pairs:
         by_attempt[attempt].append(execution_id)
+    return [
+        (ids, among.with_ids(ids).filter(attempt=attempt).select_for_update(skip_locked=True))
+        for attempt, ids in by_attempt.items()
+    ]
+
+
+def change_free(pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet, **changes: object) -> int:
+    """Change those that nobody holds, in one statement."""
     changed = 0
-    for attempt, ids in by_attempt.items():  # nearly all are at their first attempt, so this is one round
+    for ids, free in free_by_attempt(pairs, among):
         with transaction.atomic():
-            free = among.with_ids(ids).filter(attempt=attempt).select_for_update(skip_locked=True).order_by("pk")
-            held = list(free.values_list("pk", flat=True))
-            now = {name: change() if callable(change) else change for name, change in changes.items()}
-            changed += Execution.objects.with_ids(held).update(**now)
+            rows = Execution.objects.between_fires_of(ids).filter(pk__in=free.values("pk"))
+            changed += rows.update(**changes)
     return changed
 
 

@@ -12,7 +12,7 @@ from executions import concurrency
 from executions.concurrency import Limit
 from executions.identity import fire_time_of
 from executions.lifecycle.before import skip
-from executions.lifecycle.rows import ask_to_stop, change_free, held_by
+from executions.lifecycle.rows import ask_to_stop, free_by_attempt, held_by
 from executions.models import REASON_CHARACTERS, Execution, ExecutionQuerySet
 from executions.outcomes import Claim, Held, ToStop
 from executions.states import CLAIMABLE, Overlap, State
@@ -125,12 +125,13 @@ def heartbeat(held: Iterable[tuple[uuid.UUID, int]], *, worker: str, now: dateti
     """Say that a worker still holds these (execution, attempt) pairs. What had to wait says the moment after that."""
     asked_at = time.monotonic()
     ours = Execution.objects.running().filter(worker=worker, awaited_until=None)
-
-    def moment() -> datetime:
-        waited = timedelta(seconds=time.monotonic() - asked_at)
-        return now + waited if waited > PROMPT else now
-
-    return change_free(held, ours, heartbeat_at=moment)
+    said = 0
+    for _, free in free_by_attempt(held, ours):
+        with transaction.atomic():
+            ids = list(free.order_by("pk").values_list("pk", flat=True))
+            waited = timedelta(seconds=time.monotonic() - asked_at)
+            said += Execution.objects.with_ids(ids).update(heartbeat_at=now + waited if waited > PROMPT else now)
+    return said
 
 
 def to_stop(held: Collection[tuple[uuid.UUID, int]], *, worker: str) -> list[ToStop]:

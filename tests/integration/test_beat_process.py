@@ -9,6 +9,7 @@ import pytest
 from django.db import OperationalError
 from pytest_django import Settings
 
+from beat.aside import AtOnce
 from beat.health import ticking
 from beat.heartbeat import Heartbeat
 from beat.models import Beat
@@ -30,6 +31,7 @@ def beat(broker: Queues, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     """A beat whose steps are asked for, without threads: they would not see what a test has not committed."""
     monkeypatch.setattr(Heartbeat, "start", lambda heartbeat: heartbeat._beat())
     monkeypatch.setattr(Heartbeat, "stop", lambda heartbeat: heartbeat._members.leave())
+    monkeypatch.setattr("beat.aside.suitable", AtOnce)
     monkeypatch.setattr(UpkeepThread, "start", lambda upkeep: None)
     monkeypatch.setattr(UpkeepThread, "stop", lambda upkeep: None)
     monkeypatch.setattr("beat.process.connection.close", lambda: None)  # it is the test's as well

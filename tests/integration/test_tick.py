@@ -144,6 +144,7 @@ def test_a_tick_with_too_much_to_do_ends_and_asks_for_another_at_once(
 ) -> None:
     for _ in range(3):
         a_job(now=noon, schedule=every_minute(noon))
+    monkeypatch.setattr("beat.tick._PLAN_FIRST_SECONDS", 0)
     monkeypatch.setattr("beat.tick._PATIENCE_SECONDS", 0)
     one = a_ticker(publisher, batch_size=2)
     first, second = one.tick(noon + seconds(60)), one.tick(noon + seconds(60))
@@ -271,10 +272,10 @@ def test_an_error_in_the_middle_of_a_burst_leaves_nothing_on_its_way(
     for _ in range(3):
         planned(a_job(now=noon), noon)
     one = a_ticker(publisher, batch_size=2)
-    find = one._find_due
+    take = one.leases.take
     with monkeypatch.context() as broken:
-        answers = iter([find, None])
-        broken.setattr(one, "_find_due", lambda *words: next(answers)(*words))
+        answers = iter([take, None])
+        broken.setattr(one.leases, "take", lambda keys: next(answers)(keys))
         with pytest.raises(TypeError):
             one.tick(noon)
     assert publisher._unsettled == []
