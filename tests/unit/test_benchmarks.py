@@ -16,6 +16,7 @@ from django.contrib.admin import site
 from django.urls import resolve
 
 from benchmarks import admin_pages, budgets, idle, many_executions, many_jobs, peer
+from benchmarks.__main__ import in_words
 from benchmarks.admin_pages import Kind, Page, Rows, Visited
 from benchmarks.budgets import Line
 from benchmarks.our_web import Visitor
@@ -78,6 +79,27 @@ def test_a_figure_is_held_against_its_budget_if_it_has_one() -> None:
         ["a", "page", "12.5", "ms", "≤", "50", "ms", "met"],
         ["a", "start", "61", "ms", "≤", "60", "ms", "MISSED"],
         ["a", "load", "3", "per", "s"],
+    ]
+
+
+def test_a_budget_may_be_a_minimum() -> None:
+    few, enough = (Line("a", "a ratio", figure, "", 80, is_minimum=True) for figure in (79.9, 80))
+    assert (few.is_met, enough.is_met) == (False, True)
+    _, *rows = budgets.table([few.as_json(), enough.as_json()]).splitlines()
+    assert [row.split() for row in rows] == [
+        ["a", "ratio", "79.9", "≥", "80", "MISSED"],
+        ["a", "ratio", "80", "≥", "80", "met"],
+    ]
+
+
+def test_budgets_are_told_above_the_other_figures() -> None:
+    figures = {"fires": 20, "lines": [Line("a", "a ratio", 90, "", 80, is_minimum=True).as_json()], "cores": 2}
+    assert [row.split() for row in in_words(figures).splitlines()] == [
+        ["figure", "budget"],
+        ["a", "ratio", "90", "≥", "80", "met"],
+        [],
+        ["fires", "20"],
+        ["cores", "2"],
     ]
 
 
