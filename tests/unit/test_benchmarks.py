@@ -1,7 +1,6 @@
 """Which services a benchmark runs on, and what it measures itself by."""
 
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 from django.contrib.admin import site
 from django.urls import resolve
 
-from benchmarks import admin_pages, budgets, idle, many_executions, many_jobs, peer
+from benchmarks import admin_pages, budgets, cpu_time, many_executions, many_jobs
 from benchmarks.__main__ import in_words
 from benchmarks.admin_pages import Kind, Page, Rows, Visited
 from benchmarks.budgets import Line
@@ -23,7 +22,6 @@ from benchmarks.our_web import Visitor
 from benchmarks.stage import named_services
 from launcher.refusal import Refusal
 
-ROOT = Path(__file__).resolve().parents[2]
 DATABASE = "postgresql://onbeat:secret@127.0.0.1:5432/onbeat"
 BROKER = "amqp://onbeat:secret@127.0.0.1:5672/onbeat"
 NOW = datetime(2026, 3, 1, 0, 30, tzinfo=UTC)
@@ -55,13 +53,7 @@ def test_what_is_named_is_not_mixed_with_the_private_services(tmp_path: Path, mo
 
 
 def test_the_cpu_time_of_a_process_is_the_kernels() -> None:
-    assert idle.cpu_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
-
-
-def test_the_peer_is_the_pinned_version() -> None:
-    pinned = re.search(r"^django-celery-beat==(.+)$", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE)
-    assert pinned
-    assert f"django-celery-beat {pinned[1]}" == peer.NAME
+    assert cpu_time.cpu_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
 
 
 def test_a_percentile_is_one_of_the_values() -> None:
