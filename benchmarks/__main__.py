@@ -14,7 +14,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from benchmarks import admin, api, apply, dispatch, idle, recurrence, takeover
+from benchmarks import admin, api, apply, budgets, dispatch, idle, recurrence, takeover
 from launcher.refusal import Refusal
 
 _ALL: tuple[Any, ...] = (recurrence, dispatch, idle, takeover, api, admin, apply)
@@ -51,8 +51,11 @@ def main() -> None:
 
 
 def in_words(figures: dict[str, Any]) -> str:
-    width = max(map(len, figures))
-    return "\n".join(f"{name:<{width}}  {figure}" for name, figure in figures.items())
+    """A list, beneath the table of those that have budgets."""
+    budgeted = [budgets.table(figures["lines"]), ""] if "lines" in figures else []
+    others = {name: figure for name, figure in figures.items() if name != "lines"}
+    width = max(map(len, others))
+    return "\n".join([*budgeted, *(f"{name:<{width}}  {figure}" for name, figure in others.items())])
 
 
 def end(number: int, _frame: FrameType | None) -> None:

@@ -1,72 +1,125 @@
-"""How many fires per second one beat brings to the broker when all its schedules are due at once, beside a peer.
+"""How many fires per second one beat brings to the broker when all its schedules are due at once, beside its peers and
+beside what the broker takes at most.
 
 A real `manage.py run_beat` that has fired once, so that it is connected, on PostgreSQL, Redis and RabbitMQ. The
 schedules are stored but not active, and nothing is planned. One transaction takes the schedules' table, makes all of
 them active and due, and is committed when the beat's next tick asks for the table. There the clock starts, so neither
 the beat's start nor its pause between two ticks counts. It ends when every fire has a row that is QUEUED, which a row
-is once the broker has confirmed its message.
+is once the broker has confirmed its message. The CPU time is that of the beat's process between the two.
 
-How the peer is measured is told in `benchmarks/peer.py`.
+When the beat is gone, the broker is given the messages of the same executions once more, ready-made:
+`benchmarks/broker_limit.py`. Then come the peers, each on a stage of its own and one after another:
+`benchmarks/peers.py`.
 """
 
+import os
 import time
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from benchmarks import our_beat, peer
+from benchmarks import broker_limit, cpu_time, our_beat, peers
 from benchmarks.arguments import count, positive
+from benchmarks.budgets import Line
+from benchmarks.peers import Peer
 from benchmarks.stage import Process, Stage, named_services, on_stage
 from launcher.progress import step
 from launcher.refusal import Refusal
+from launcher.service_record import Addresses
 
+if TYPE_CHECKING:
+    from executions.outgoing import Outgoing
+
+LEAST_RATIO_PEER = 80
+LEAST_RATIO_LIMIT = 0.35
 _SLOWEST_FIRES_PER_S = 20  # whoever is slower than this is taken to hang
 
 
-WHAT = "how many fires per second one beat brings to the broker, beside django-celery-beat"
+WHAT = "how many fires per second one beat brings to the broker, beside other beats and what the broker takes"
 
 
 def add_options(options: ArgumentParser) -> None:
     options.add_argument("--fires", type=positive, default=20_000, help="how many are due at once (default 20000)")
-    options.add_argument("--peer-fires", type=count, default=1000, help="the same for the peer (default 1000); 0: none")
-    keeps = "let the peer keep its database connection (CONN_MAX_AGE = None), which is not Django's default"
+    for peer in peers.ALL:
+        name, what = _fires(peer).replace("_", "-"), f"the same for {peer.package} (default {peer.fires}); 0: none"
+        options.add_argument(f"--{name}", type=count, default=peer.fires, help=what)
+    keeps = "let django-celery-beat keep its database connection (CONN_MAX_AGE = None), which is not Django's default"
     options.add_argument("--peer-keeps-connection", action="store_true", help=keeps)
 
 
 def measure_as_asked(options: Namespace) -> dict[str, Any]:
-    return measure(options.fires, options.peer_fires, peer_keeps_connection=options.peer_keeps_connection)
+    asked = {peer: fires for peer in peers.ALL if (fires := getattr(options, _fires(peer)))}
+    return measure(options.fires, asked, peer_keeps_connection=options.peer_keeps_connection)
 
 
-def measure(fires: int, peer_fires: int, *, peer_keeps_connection: bool = False) -> dict[str, Any]:
-    """Without any fires of the peer it is left out, and there is no ratio."""
+def _fires(peer: Peer) -> str:
+    return f"{peer.key}_fires"
+
+
+def measure(fires: int, of_peers: dict[Peer, int], *, peer_keeps_connection: bool = False) -> dict[str, Any]:
+    """Beside those peers that are named, with so many fires each."""
+    cpu_time.see_that_it_is_told()
     named = named_services()
-    if peer_fires:
-        peer.see_that_it_is_installed()
+    names = _names(named, of_peers)
+    load = os.getloadavg()[0]
     with on_stage(named) as stage:
-        seconds = _time_our_beat(stage, fires)
-    figures = {
+        burst = _time_our_beat(stage, fires)
+        limit_per_s = broker_limit.messages_per_second(stage, _burst_again())
+    figures: dict[str, Any] = {
         "fires": fires,
-        "seconds": round(seconds, 3),
-        "fires_per_s": round(fires / seconds),
+        "seconds": round(burst.seconds, 3),
+        "fires_per_s": round(fires / burst.seconds),
+        "beat_cpu_us_per_fire": round(burst.cpu_seconds / fires * 1e6, 1),
+        "broker_limit_per_s": round(limit_per_s),
+        "ratio_limit": round(fires / burst.seconds / limit_per_s, 3),
+        "peer_keeps_connection": peer_keeps_connection,
+    }
+    for peer, number in of_peers.items():
+        with on_stage(named) as stage:
+            peer_per_s = peers.fires_per_second(stage, peer, number, keeps_connection=peer_keeps_connection)
+        figures |= {peer.key: names[peer], _fires(peer): number, f"{_fires(peer)}_per_s": round(peer_per_s, 1)}
+        if peer is peers.DJANGO_CELERY_BEAT:
+            figures["ratio_peer"] = round(fires / burst.seconds / peer_per_s, 1)
+    lines = _lines(figures)
+    return figures | {
+        "are_all_met": all(line.is_met is not False for line in lines),
+        "lines": [line.as_json() for line in lines],
         "database": "postgresql",
         "broker": "amqp",
         "redis": bool(named.redis_url),
-    }
-    if not peer_fires:
-        return figures
-    with on_stage(named) as stage:
-        peer_fires_per_s = peer.fires_per_second(stage, peer_fires, keeps_connection=peer_keeps_connection)
-    return figures | {
-        "peer": peer.NAME,
-        "peer_keeps_connection": peer_keeps_connection,
-        "peer_fires": peer_fires,
-        "peer_fires_per_s": round(peer_fires_per_s, 1),
-        "ratio_peer": round(fires / seconds / peer_fires_per_s, 1),
+        "cores": os.cpu_count(),
+        "load_before": round(load, 2),  # of others: what they take is missing here
     }
 
 
-def _time_our_beat(stage: Stage, fires: int) -> float:
+def _names(named: Addresses, of_peers: Iterable[Peer]) -> dict[Peer, str]:
+    """Refuses who cannot run, before anything takes its time."""
+    for peer in of_peers:
+        if peer.needs_redis and not named.redis_url:
+            option = _fires(peer).replace("_", "-")
+            raise Refusal(f"{peer.package} needs Redis: name one in REDIS_URL, or leave it out with --{option} 0.")
+    return {peer: peer.name for peer in of_peers}
+
+
+def _lines(figures: dict[str, Any]) -> list[Line]:
+    limit = "fires per second, as a share of the messages that the broker takes"
+    lines = [Line("ratio_limit", limit, figures["ratio_limit"], "", LEAST_RATIO_LIMIT, is_minimum=True)]
+    if "ratio_peer" in figures:
+        peer = f"fires per second, as a multiple of those of {figures['peer']}"
+        lines.append(Line("ratio_peer", peer, figures["ratio_peer"], "", LEAST_RATIO_PEER, is_minimum=True))
+    return lines
+
+
+@dataclass(frozen=True)
+class _Burst:
+    seconds: float
+    cpu_seconds: float
+
+
+def _time_our_beat(stage: Stage, fires: int) -> _Burst:
     with step(print, f"Storing {fires:,} schedules"):
         our_beat.prepare(stage)
         our_beat.store([f"bench-{number}" for number in range(fires)], is_active=False)
@@ -75,23 +128,31 @@ def _time_our_beat(stage: Stage, fires: int) -> float:
         our_beat.store(["first"], is_active=True)
         beat.wait_until(lambda: our_beat.queued() == 1, what="the first fire is queued")
     with step(print, f"Firing {fires:,} at once"):
-        started = _make_all_due(stage, beat)
+        cpu, started = _make_all_due(stage, beat)
         _wait_for_all(stage, beat, fires + 1)
-        seconds = time.monotonic() - started
+        burst = _Burst(time.monotonic() - started, cpu_time.cpu_seconds(beat.pid) - cpu)
     _see_that_each_fired_once(stage, fires + 1)
-    return seconds
+    beat.kill()  # the broker is to be alone with what comes
+    return burst
 
 
-def _make_all_due(stage: Stage, beat: Process) -> float:
-    """Returns the moment at which the beat may begin."""
+def _burst_again() -> "list[Outgoing]":
+    """What the beat has published, the first fire too."""
+    from executions.models import Execution
+
+    return Execution.objects.order_by("fire_time").to_publish()
+
+
+def _make_all_due(stage: Stage, beat: Process) -> tuple[float, float]:
+    """Returns the moment at which the beat may begin, after the CPU time that it has taken until then."""
     with psycopg.connect(stage.database_url) as door:
         _wait_for_end_of_tick(beat)  # the upkeep of a tick asks for the table as well
         door.execute("LOCK TABLE onbeat_schedule IN ACCESS EXCLUSIVE MODE")
         door.execute(our_beat.MAKE_ALL_DUE)
         beat.wait_until(lambda: _is_at_the_door(stage), what="the beat asks for its schedules")
-        started = time.monotonic()
+        cpu, started = cpu_time.cpu_seconds(beat.pid), time.monotonic()
         door.commit()
-    return started
+    return cpu, started
 
 
 def _wait_for_end_of_tick(beat: Process) -> None:

@@ -7,21 +7,18 @@ loaded it; else as transactions that ended (pg_stat_database), of which a statem
 block is one however many statements it has. The observer asks from another database.
 """
 
-import os
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from benchmarks import our_beat
+from benchmarks import cpu_time, our_beat
 from benchmarks.arguments import positive
 from benchmarks.stage import Stage, named_services, on_stage
 from launcher.progress import step
-from launcher.refusal import Refusal
 
 _SETTLE_SECONDS = 2
 
@@ -46,8 +43,7 @@ def measure_as_asked(options: Namespace) -> dict[str, Any]:
 
 
 def measure(schedules: int, seconds: float) -> dict[str, Any]:
-    if not Path("/proc/self/stat").exists():
-        raise Refusal("This reads CPU times from /proc, which this system has not: run it on Linux.")
+    cpu_time.see_that_it_is_told()
     named = named_services()
     with on_stage(named) as stage:
         with step(print, f"Storing {schedules:,} schedules"):
@@ -59,11 +55,11 @@ def measure(schedules: int, seconds: float) -> dict[str, Any]:
             counted_by, count = way_to_count(stage)
             time.sleep(_SETTLE_SECONDS)
         with step(print, f"Watching it for {seconds:g} s"):
-            started, cpu, queries = time.monotonic(), cpu_seconds(beat.pid), count()
+            started, cpu, queries = time.monotonic(), cpu_time.cpu_seconds(beat.pid), count()
             time.sleep(seconds)
             beat.see_that_it_runs()
             passed = time.monotonic() - started
-            cpu, queries = cpu_seconds(beat.pid) - cpu, count() - queries
+            cpu, queries = cpu_time.cpu_seconds(beat.pid) - cpu, count() - queries
     return {
         "schedules": schedules,
         "seconds": round(passed, 1),
@@ -73,13 +69,6 @@ def measure(schedules: int, seconds: float) -> dict[str, Any]:
         "database": "postgresql",
         "redis": bool(named.redis_url),
     }
-
-
-def cpu_seconds(pid: int) -> float:
-    # The name of the program, in brackets, may hold anything; what follows begins with the third field.
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    user, system = int(fields[11]), int(fields[12])
-    return (user + system) / os.sysconf("SC_CLK_TCK")
 
 
 def way_to_count(stage: Stage) -> tuple[str, Callable[[], int]]:

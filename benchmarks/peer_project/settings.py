@@ -1,4 +1,4 @@
-"""The peer's settings. Where it runs, `benchmarks/peer.py` tells it."""
+"""The peer's settings. Where it runs, `benchmarks/peers.py` tells it."""
 
 import os
 from urllib.parse import parse_qsl, unquote, urlsplit

@@ -1,13 +1,13 @@
-"""Make the peer's tables and store tasks that are due at once: `python -m benchmarks.peer_project.store COUNT`."""
+"""Make the peer's tables and store tasks that are due at once: `python -m benchmarks.peer_project.store`."""
 
-import sys
+import os
 from datetime import timedelta
 
 import django
 from django.core.management import call_command
 
 
-def main(count: int) -> None:
+def main() -> None:
     django.setup()
     call_command("migrate", verbosity=0, interactive=False)
 
@@ -20,11 +20,11 @@ def main(count: int) -> None:
     two_days_ago = timezone.now() - timedelta(days=2)
     PeriodicTask.objects.bulk_create(
         PeriodicTask(name=f"peer-{number}", task="peer.echo", interval=daily, last_run_at=two_days_ago)
-        for number in range(count)
+        for number in range(int(os.environ["PEER_FIRES"]))
     )
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main()

@@ -21,6 +21,9 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
+PEERS = ("--peer-fires", "--redbeat-fires", "--celery-beat-fires")
+WITHOUT_PEERS = [word for option in PEERS for word in (option, "0")]
+
 pytestmark = pytest.mark.full
 
 
@@ -34,9 +37,25 @@ def measured(*words: str) -> dict[str, Any]:
 
 
 def test_a_real_beat_is_measured_from_the_moment_it_may_begin() -> None:
-    figures = measured("dispatch", "--fires", "20", "--peer-fires", "0")
+    figures = measured("dispatch", "--fires", "20", *WITHOUT_PEERS)
     assert (figures["fires"], figures["redis"]) == (20, True)
     assert figures["fires_per_s"] > 0
+    assert figures["broker_limit_per_s"] > 0
+    assert figures["beat_cpu_us_per_fire"] >= 0  # the kernel counts in hundredths of a second
+    assert figures["ratio_limit"] > 0
+    [line] = figures["lines"]
+    assert (line["name"], line["budget"], line["is_minimum"]) == ("ratio_limit", 0.35, True)
+
+
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts the beats of others: see `make test-long`")
+def test_the_beats_of_others_are_measured_in_the_same_run() -> None:
+    few = [word for option in PEERS for word in (option, "5")]
+    figures = measured("dispatch", "--fires", "20", *few)
+    names = [figures[key].split()[0] for key in ("peer", "redbeat", "celery_beat")]
+    assert names == ["django-celery-beat", "celery-redbeat", "celery"]
+    assert all(figures[f"{key}_fires_per_s"] > 0 for key in ("peer", "redbeat", "celery_beat"))
+    assert {line["name"]: line["budget"] for line in figures["lines"]} == {"ratio_limit": 0.35, "ratio_peer": 80}
+    assert figures["ratio_peer"] > 0
 
 
 @pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts many commands: see `make test-long`")

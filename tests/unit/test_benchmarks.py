@@ -1,7 +1,6 @@
 """Which services a benchmark runs on, and what it measures itself by."""
 
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,14 +14,14 @@ import pytest
 from django.contrib.admin import site
 from django.urls import resolve
 
-from benchmarks import admin_pages, budgets, idle, many_executions, many_jobs, peer
+from benchmarks import admin_pages, budgets, cpu_time, many_executions, many_jobs
+from benchmarks.__main__ import in_words
 from benchmarks.admin_pages import Kind, Page, Rows, Visited
 from benchmarks.budgets import Line
 from benchmarks.our_web import Visitor
 from benchmarks.stage import named_services
 from launcher.refusal import Refusal
 
-ROOT = Path(__file__).resolve().parents[2]
 DATABASE = "postgresql://onbeat:secret@127.0.0.1:5432/onbeat"
 BROKER = "amqp://onbeat:secret@127.0.0.1:5672/onbeat"
 NOW = datetime(2026, 3, 1, 0, 30, tzinfo=UTC)
@@ -54,13 +53,7 @@ def test_what_is_named_is_not_mixed_with_the_private_services(tmp_path: Path, mo
 
 
 def test_the_cpu_time_of_a_process_is_the_kernels() -> None:
-    assert idle.cpu_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
-
-
-def test_the_peer_is_the_pinned_version() -> None:
-    pinned = re.search(r"^django-celery-beat==(.+)$", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE)
-    assert pinned
-    assert f"django-celery-beat {pinned[1]}" == peer.NAME
+    assert cpu_time.cpu_seconds(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
 
 
 def test_a_percentile_is_one_of_the_values() -> None:
@@ -78,6 +71,27 @@ def test_a_figure_is_held_against_its_budget_if_it_has_one() -> None:
         ["a", "page", "12.5", "ms", "≤", "50", "ms", "met"],
         ["a", "start", "61", "ms", "≤", "60", "ms", "MISSED"],
         ["a", "load", "3", "per", "s"],
+    ]
+
+
+def test_a_budget_may_be_a_minimum() -> None:
+    few, enough = (Line("a", "a ratio", figure, "", 80, is_minimum=True) for figure in (79.9, 80))
+    assert (few.is_met, enough.is_met) == (False, True)
+    _, *rows = budgets.table([few.as_json(), enough.as_json()]).splitlines()
+    assert [row.split() for row in rows] == [
+        ["a", "ratio", "79.9", "≥", "80", "MISSED"],
+        ["a", "ratio", "80", "≥", "80", "met"],
+    ]
+
+
+def test_budgets_are_told_above_the_other_figures() -> None:
+    figures = {"fires": 20, "lines": [Line("a", "a ratio", 90, "", 80, is_minimum=True).as_json()], "cores": 2}
+    assert [row.split() for row in in_words(figures).splitlines()] == [
+        ["figure", "budget"],
+        ["a", "ratio", "90", "≥", "80", "met"],
+        [],
+        ["fires", "20"],
+        ["cores", "2"],
     ]
 
 
