@@ -1,4 +1,4 @@
-"""Figures beside what they may be at most."""
+"""Figures beside what they may be at most, or have to be at least."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,10 +15,13 @@ class Line:
     figure: float
     unit: str
     budget: float | None = None
+    is_minimum: bool = False
 
     @property
     def is_met(self) -> bool | None:
-        return None if self.budget is None else self.figure <= self.budget
+        if self.budget is None:
+            return None
+        return self.figure >= self.budget if self.is_minimum else self.figure <= self.budget
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -27,6 +30,7 @@ class Line:
             "figure": self.figure,
             "unit": self.unit,
             "budget": self.budget,
+            "is_minimum": self.is_minimum,
             "is_met": self.is_met,
         }
 
@@ -45,7 +49,8 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     """For people: what, the figure, the budget, and whether it is met."""
     rows = [["", "figure", "budget", ""]]
     for line in lines:
-        budget = "" if line["budget"] is None else f"≤ {line['budget']:g} {line['unit']}"
+        sign = "≥" if line["is_minimum"] else "≤"
+        budget = "" if line["budget"] is None else f"{sign} {line['budget']:g} {line['unit']}"
         met = {None: "", True: "met", False: "MISSED"}[line["is_met"]]
         rows.append([line["what"], f"{line['figure']:g} {line['unit']}", budget, met])
     widths = [max(len(row[column]) for row in rows) for column in range(4)]

@@ -46,8 +46,7 @@ def measure_as_asked(options: Namespace) -> dict[str, Any]:
 
 
 def measure(schedules: int, seconds: float) -> dict[str, Any]:
-    if not Path("/proc/self/stat").exists():
-        raise Refusal("This reads CPU times from /proc, which this system has not: run it on Linux.")
+    see_that_cpu_is_told()
     named = named_services()
     with on_stage(named) as stage:
         with step(print, f"Storing {schedules:,} schedules"):
@@ -73,6 +72,11 @@ def measure(schedules: int, seconds: float) -> dict[str, Any]:
         "database": "postgresql",
         "redis": bool(named.redis_url),
     }
+
+
+def see_that_cpu_is_told() -> None:
+    if not Path("/proc/self/stat").exists():
+        raise Refusal("This reads CPU times from /proc, which this system has not: run it on Linux.")
 
 
 def cpu_seconds(pid: int) -> float:
