@@ -14,10 +14,10 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from benchmarks import admin, api, apply, budgets, dispatch, idle, recurrence, takeover
+from benchmarks import admin, api, apply, budgets, dispatch, idle, recurrence, takeover, worker
 from launcher.refusal import Refusal
 
-_ALL: tuple[Any, ...] = (recurrence, dispatch, idle, takeover, api, admin, apply)
+_ALL: tuple[Any, ...] = (recurrence, dispatch, idle, takeover, api, admin, apply, worker)
 
 
 def parser() -> argparse.ArgumentParser:

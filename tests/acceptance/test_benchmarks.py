@@ -79,6 +79,19 @@ def test_a_takeover_is_measured_from_the_kill() -> None:
     assert figures["takeover_s"] > 0
 
 
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts many workers: see `make test-long`")
+def test_a_worker_is_measured_beside_plain_celery() -> None:
+    figures = measured("worker", "--executions", "500")
+    assert (figures["executions"], figures["redis"]) == (500, True)
+    for name in ("executions", "plain", "plain_defaults", "results", "results_kept_connection"):
+        assert figures[f"{name}_per_s"] > 0, name
+    budgets = {line["name"]: line["budget"] for line in figures["lines"] if line["budget"] is not None}
+    assert budgets == {"ratio_plain": 0.42, "ratio_results": 1.3}
+    assert figures["ratio_plain"] == pytest.approx(figures["executions_per_s"] / figures["plain_per_s"], abs=0.02)
+    assert figures["worker_cpu_ms_per_execution"] > 0
+    assert figures["plain_cpu_ms_per_execution"] > 0
+
+
 @pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts the whole platform: see `make test-long`")
 def test_the_api_is_measured_beside_its_budgets() -> None:
     figures = measured("api", "--quick", "--rows", "2000")
