@@ -51,6 +51,11 @@ def _element(value: object) -> str:
     return str(value)  # numbers, and whether something is so
 
 
+def parameter(value: object) -> Any:
+    """One value of a statement, as the database's driver takes it."""
+    return value if connection.vendor == "postgresql" else _stored(value)
+
+
 def _stored(value: object) -> object:
     """As SQLite has it."""
     if isinstance(value, uuid.UUID):

@@ -13,13 +13,12 @@ from billiard.einfo import ExceptionInfo
 from celery import Task, signals, states
 from celery.contrib.django.task import DjangoTask
 from celery.exceptions import Ignore, MaxRetriesExceededError, Reject, Retry
-from django.db import close_old_connections
 
 from executions.messages import Delivery, Malformed, delivery
 from executions.outcomes import Finish, Wish
 from jobs import payloads
 from jobs.refusals import InvalidRun
-from workers import context, runner, stopping
+from workers import connections, context, runner, stopping
 from workers.context import Context
 from workers.patience import Unreachable
 from workers.runner import Ended
@@ -46,10 +45,11 @@ class Tracking:
         if request.is_eager:  # the process and its database connection are the caller's
             return self._run_message(request, *args, **kwargs)
         stopping.listen()
+        connections.begin_task()
         try:
             return self._run_message(request, *args, **kwargs)
         finally:
-            close_old_connections()
+            connections.end_task()
 
     def _run_message(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         try:

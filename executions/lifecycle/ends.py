@@ -6,11 +6,12 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 
 from executions import concurrency
 from executions.fingerprint import of_error
 from executions.identity import fire_time_of
+from executions.lifecycle.attempts import ASKED_TO_STOP, NOT_ASKED_TO_STOP, end_attempt
 from executions.lifecycle.rows import ask_to_stop, held_by
 from executions.models import REASON_CHARACTERS, Attempt, Execution, ExecutionQuerySet
 from executions.outcomes import Cancelled, Claim, Finish, Rescued, Wish
@@ -71,7 +72,7 @@ def lose(claim: Claim, *, error: str, now: datetime, outcome: Outcome = Outcome.
 
 def _give_up(claim: Claim, outcome: Outcome, *, error: str, now: datetime, **changes: object) -> Finish:
     changes |= {"state": State.DEAD, "finished_at": now}
-    ended = _end(claim, outcome, now=now, error=error, only=Q(cancel_requested_at=None), **changes)
+    ended = _end(claim, outcome, now=now, error=error, only=NOT_ASKED_TO_STOP, **changes)
     return Finish.DEAD if ended else stop(claim, error=error, outcome=outcome, now=now)
 
 
@@ -79,7 +80,7 @@ def _try_again(
     claim: Claim, outcome: Outcome, *, error: str, now: datetime, at: datetime, reason: str, **changes: object
 ) -> Finish:
     changes |= {"state": State.SCHEDULED, "attempt": claim.attempt + 1, "available_at": at, "reason": reason}
-    ended = _end(claim, outcome, now=now, error=error, only=Q(cancel_requested_at=None), **changes)
+    ended = _end(claim, outcome, now=now, error=error, only=NOT_ASKED_TO_STOP, **changes)
     return Finish.RETRY if ended else stop(claim, error=error, outcome=outcome, now=now)
 
 
@@ -90,7 +91,7 @@ def stop(claim: Claim, *, now: datetime, error: str = "", outcome: Outcome = Out
         outcome,
         now=now,
         error=error,
-        only=Q(cancel_requested_at__isnull=False),
+        only=ASKED_TO_STOP,
         state=State.CANCELLED,
         finished_at=now,
         reason=_CANCELLED,
@@ -98,21 +99,19 @@ def stop(claim: Claim, *, now: datetime, error: str = "", outcome: Outcome = Out
     return Finish.CANCELLED if ended else Finish.REFUSED
 
 
-def _end(
-    claim: Claim, outcome: Outcome, *, now: datetime, error: str = "", only: Q | None = None, **changes: object
-) -> bool:
+def _end(claim: Claim, outcome: Outcome, *, now: datetime, error: str = "", only: str = "", **changes: object) -> bool:
     """End the claimed attempt, if it is still the claimant's to end, and record it."""
+    pair, times = (claim.execution_id, claim.attempt), (claim.started_at, now)
+    attempt = Attempt.ended(*pair, outcome, claim.worker, *times, error, claim.response)
+    changes |= {"error": error, "fingerprint": of_error(error), "awaited_until": None, "response": None}
+    if claim.limited_job is None:
+        return end_attempt(claim, attempt, changes, only=only)
     with transaction.atomic():
-        if claim.limited_job is not None:
-            concurrency.lock([claim.limited_job])
-        changes |= {"error": error, "fingerprint": of_error(error), "awaited_until": None, "response": None}
-        rows = held_by(claim).filter(only or Q()).update(**changes)
-        if rows:
-            pair, times = (claim.execution_id, claim.attempt), (claim.started_at, now)
-            Attempt.ended(*pair, outcome, claim.worker, *times, error, claim.response).save(force_insert=True)
-            if claim.limited_job is not None:
-                wake(claim.limited_job, now=now)
-        return bool(rows)
+        concurrency.lock([claim.limited_job])
+        if not end_attempt(claim, attempt, changes, only=only):
+            return False
+        wake(claim.limited_job, now=now)
+    return True
 
 
 def finish_of(claim: Claim, *, ended_at: Collection[datetime]) -> Finish | None:

@@ -39,8 +39,12 @@ def change_free(pairs: Iterable[tuple[uuid.UUID, int]], among: ExecutionQuerySet
 
 
 def held_by(claim: Claim) -> ExecutionQuerySet:
-    """The claimed row, if the claim still stands: the attempt is the fence."""
-    return Execution.objects.with_id(claim.execution_id).running().filter(attempt=claim.attempt)
+    """The claimed row, if the claim still stands: the attempt is the fence.
+
+    And who began it, and when: a server that crashed may have forgotten a claim, and given the attempt to another.
+    """
+    row = Execution.objects.with_id(claim.execution_id).running()
+    return row.filter(attempt=claim.attempt, worker=claim.worker, started_at=claim.started_at)
 
 
 def ask_to_stop(executions: ExecutionQuerySet, *, now: datetime) -> int:

@@ -5,12 +5,12 @@ import uuid
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 
-from executions import concurrency
+from executions import concurrency, value_lists
 from executions.concurrency import Limit
-from executions.identity import fire_time_of
+from executions.identity import fire_time_of, is_ours
 from executions.lifecycle.before import skip
 from executions.lifecycle.rows import ask_to_stop, free_by_attempt, held_by
 from executions.models import REASON_CHARACTERS, Execution, ExecutionQuerySet
@@ -26,13 +26,16 @@ SOONEST_AGAIN = timedelta(seconds=2)
 PROMPT = timedelta(seconds=1)  # a statement that took longer had to wait for somebody's lock
 # A message whose run is due later than this is from before it was moved. Generous, since clocks may lag.
 MOVED = timedelta(minutes=1)
+_MILLISECOND = timedelta(milliseconds=1)  # to which an id carries its fire time
 
 
 def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) -> Claim | Held | None:
     """SCHEDULED or QUEUED → RUNNING. None: the attempt is taken, over or no longer wanted."""
-    claimable = Execution.objects.with_id(execution_id).filter(_is_wanted(now), attempt=attempt, state__in=CLAIMABLE)
-    if _start(claimable.filter(~concurrency.is_limited()), worker=worker, now=now):
+    if not is_ours(execution_id):
+        return None
+    if _start_unlimited(execution_id, attempt, worker=worker, now=now):
         return Claim(execution_id, attempt, worker, now)
+    claimable = Execution.objects.with_id(execution_id).filter(_is_wanted(now), attempt=attempt, state__in=CLAIMABLE)
     job_id = claimable.values_list("job_id", flat=True).first()
     if job_id is None:
         return None
@@ -48,6 +51,32 @@ def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) 
         # A later attempt is work that has begun, and who waits was promised a turn: they wait, whatever the policy.
         may_skip = attempt == 1 and not facts[2]
         return _hold_back(claimable, execution_id, limit, may_skip=may_skip, now=now)
+
+
+# Django takes a millisecond to say this, and it is said for each execution. {lazily}: see `_LAZILY`.
+_START_UNLIMITED = """
+UPDATE onbeat_execution
+SET state = 'RUNNING', worker = %s, started_at = %s, heartbeat_at = %s, reason = '', is_waiting = false{lazily}
+WHERE id = %s AND fire_time >= %s AND fire_time < %s AND attempt = %s
+AND (state = 'QUEUED' OR (state = 'SCHEDULED' AND available_at <= %s))
+AND NOT EXISTS (SELECT 1 FROM onbeat_job WHERE onbeat_job.id = job_id AND max_concurrency IS NOT NULL)
+"""
+# PostgreSQL does not wait until this commit is on disk. If it crashes and forgets the claim, nobody holds the attempt:
+# its message, or whoever looks for lost ones, brings it to a worker again, as if the worker had died
+# (docs/explanation/guarantees.md). Only for this statement alone: what commits with it may have to be waited for.
+_LAZILY = " FROM (SELECT set_config('synchronous_commit', 'off', true)) AS lazily"
+
+
+def _start_unlimited(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) -> bool:
+    """Claim it, if its job has no limit."""
+    is_lazy = connection.vendor == "postgresql" and not connection.in_atomic_block
+    fire_time = fire_time_of(execution_id)
+    parameters = (worker, now, now, execution_id, fire_time, fire_time + _MILLISECOND, attempt, now + MOVED)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _START_UNLIMITED.format(lazily=_LAZILY if is_lazy else ""), [*map(value_lists.parameter, parameters)]
+        )
+        return bool(cursor.rowcount)
 
 
 def _is_wanted(now: datetime) -> Q:
