@@ -14,11 +14,16 @@ QUEUE = "default"
 
 
 def prepare(stage: Stage) -> None:
-    """Become a process of this stage, once, and make its tables."""
+    """Become a process of this stage, and make its tables; of one stage after another, never of two at once."""
     os.environ.pop("ONBEAT_ENV_FILE", None)
     os.environ.update(stage.environment, DJANGO_SETTINGS_MODULE="scheduler_project.settings")
     django.setup()
+    from django.conf import settings
     from django.core.management import call_command
+    from django.db import connection
+
+    # As Django has read it for the first stage: it is not set up a second time.
+    connection.settings_dict["NAME"], settings.ONBEAT_EXECUTIONS_PREFIX = stage.database, stage.prefix
 
     stage.at_end.callback(leave_database)
     stage.delete_at_end(queues=[QUEUE, "dead-letters"], exchanges=["work", "dead-letters"])
