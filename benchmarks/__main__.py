@@ -14,10 +14,10 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from benchmarks import admin, api, apply, dispatch, idle, recurrence, stored, takeover
+from benchmarks import admin, api, apply, dispatch, enqueue, idle, recurrence, stored, takeover
 from launcher.refusal import Refusal
 
-_ALL: tuple[Any, ...] = (recurrence, dispatch, idle, takeover, stored, api, admin, apply)
+_ALL: tuple[Any, ...] = (recurrence, dispatch, idle, takeover, stored, enqueue, api, admin, apply)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -21,9 +21,6 @@ from benchmarks.stage import Process, Stage, named_services, on_stage
 from launcher.progress import step
 from launcher.refusal import Refusal
 
-_SLOWEST_FIRES_PER_S = 20  # whoever is slower than this is taken to hang
-
-
 WHAT = "how many fires per second one beat brings to the broker, beside django-celery-beat"
 
 
@@ -76,7 +73,7 @@ def _time_our_beat(stage: Stage, fires: int) -> float:
         beat.wait_until(lambda: our_beat.queued() == 1, what="the first fire is queued")
     with step(print, f"Firing {fires:,} at once"):
         started = _make_all_due(stage, beat)
-        _wait_for_all(stage, beat, fires + 1)
+        our_beat.wait_until_queued(stage, beat, fires + 1)
         seconds = time.monotonic() - started
     _see_that_each_fired_once(stage, fires + 1)
     return seconds
@@ -107,15 +104,6 @@ def _is_at_the_door(stage: Stage) -> bool:
         "WHERE datname = %s AND wait_event_type = 'Lock' AND backend_type = 'client backend'"
     )
     return stage.observer.execute(waiting, [stage.name]).fetchone() is not None
-
-
-def _wait_for_all(stage: Stage, beat: Process, fires: int) -> None:
-    """Ask the database, which has enough to do meanwhile, only when the broker has as many messages."""
-    patience = 60 + fires / _SLOWEST_FIRES_PER_S
-    beat.wait_until(
-        lambda: stage.depth(our_beat.QUEUE) >= fires, what=f"the broker has {fires:,} messages", seconds=patience
-    )
-    beat.wait_until(lambda: our_beat.queued() >= fires, what=f"{fires:,} executions are queued", seconds=patience)
 
 
 def _see_that_each_fired_once(stage: Stage, fires: int) -> None:

@@ -11,6 +11,7 @@ import django
 from benchmarks.stage import Process, Stage
 
 QUEUE = "default"
+_SLOWEST_FIRES_PER_S = 20  # whoever is slower than this is taken to hang
 
 
 def prepare(stage: Stage) -> None:
@@ -84,6 +85,13 @@ def queued() -> int:
     from executions.states import State
 
     return Execution.objects.filter(state=State.QUEUED).count()
+
+
+def wait_until_queued(stage: Stage, beat: Process, fires: int) -> None:
+    """Ask the database, which has enough to do meanwhile, only when the broker has as many messages."""
+    patience = 60 + fires / _SLOWEST_FIRES_PER_S
+    beat.wait_until(lambda: stage.depth(QUEUE) >= fires, what=f"the broker has {fires:,} messages", seconds=patience)
+    beat.wait_until(lambda: queued() >= fires, what=f"{fires:,} executions are queued", seconds=patience)
 
 
 def do_two_share() -> bool:

@@ -86,6 +86,16 @@ def test_a_fire_is_measured_with_little_stored_and_with_much() -> None:
     assert again["executions"] > 500  # those of the first measurement too
 
 
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="asks for many runs: see `make test-long`")
+def test_asking_for_runs_in_bulk_is_measured_and_so_is_their_publishing() -> None:
+    figures = measured("enqueue", "--runs", "700", "--publish", "500")
+    assert (figures["runs"], figures["due"], figures["published"]) == (700, 1000, 500)
+    assert figures["rows_per_s"] > figures["one_by_one_per_s"] > 0
+    assert min(figures[name] for name in ("published_per_s", "enqueue_cpu_us_per_row", "beat_peak_mb")) > 0
+    assert figures["sent_not_noted"] == 0
+    assert all(line["budget"] is None for line in figures["lines"])
+
+
 @pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts the whole platform: see `make test-long`")
 def test_the_api_is_measured_beside_its_budgets() -> None:
     figures = measured("api", "--quick", "--rows", "2000")
