@@ -14,10 +14,10 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from benchmarks import admin, api, apply, budgets, dispatch, idle, recurrence, takeover, worker
+from benchmarks import admin, api, apply, budgets, dispatch, enqueue, idle, recurrence, stored, takeover, worker
 from launcher.refusal import Refusal
 
-_ALL: tuple[Any, ...] = (recurrence, dispatch, idle, takeover, api, admin, apply, worker)
+_ALL: tuple[Any, ...] = (recurrence, dispatch, idle, takeover, worker, stored, enqueue, api, admin, apply)
 
 
 def parser() -> argparse.ArgumentParser:

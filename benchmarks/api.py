@@ -22,8 +22,6 @@ RUNS = 100
 BULK = 10_000
 PLACES = 20
 _OPEN_ROWS = 400
-# What is some months old stays, however long the months are kept elsewhere.
-_KEEPS_ALL = {"ONBEAT_EXECUTIONS_RETENTION_DAYS": "36600", "ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS": "36600"}
 
 
 WHAT = "what the REST API takes to create, run, run in bulk and list, beside its budgets"
@@ -46,7 +44,7 @@ def measure(
     named = named_services()
     load = os.getloadavg()[0]
     with on_stage(named) as stage:
-        stage.environment |= _KEEPS_ALL
+        stage.environment |= many_executions.KEEPS_ALL
         our_beat.prepare(stage)
         from executions.clock import database_now
 

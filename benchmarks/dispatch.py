@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 LEAST_RATIO_PEER = 80
 LEAST_RATIO_LIMIT = 0.35
-_SLOWEST_FIRES_PER_S = 20  # whoever is slower than this is taken to hang
 
 
 WHAT = "how many fires per second one beat brings to the broker, beside other beats and what the broker takes"
@@ -129,7 +128,7 @@ def _time_our_beat(stage: Stage, fires: int) -> _Burst:
         beat.wait_until(lambda: our_beat.queued() == 1, what="the first fire is queued")
     with step(print, f"Firing {fires:,} at once"):
         cpu, started = _make_all_due(stage, beat)
-        _wait_for_all(stage, beat, fires + 1)
+        our_beat.wait_until_queued(stage, beat, fires + 1)
         burst = _Burst(time.monotonic() - started, cpu_time.cpu_seconds(beat.pid) - cpu)
     _see_that_each_fired_once(stage, fires + 1)
     beat.kill()  # the broker is to be alone with what comes
@@ -168,15 +167,6 @@ def _is_at_the_door(stage: Stage) -> bool:
         "WHERE datname = %s AND wait_event_type = 'Lock' AND backend_type = 'client backend'"
     )
     return stage.observer.execute(waiting, [stage.name]).fetchone() is not None
-
-
-def _wait_for_all(stage: Stage, beat: Process, fires: int) -> None:
-    """Ask the database, which has enough to do meanwhile, only when the broker has as many messages."""
-    patience = 60 + fires / _SLOWEST_FIRES_PER_S
-    beat.wait_until(
-        lambda: stage.depth(our_beat.QUEUE) >= fires, what=f"the broker has {fires:,} messages", seconds=patience
-    )
-    beat.wait_until(lambda: our_beat.queued() >= fires, what=f"{fires:,} executions are queued", seconds=patience)
 
 
 def _see_that_each_fired_once(stage: Stage, fires: int) -> None:

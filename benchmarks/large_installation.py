@@ -87,15 +87,22 @@ def fill(rows: int, jobs: int, *, now: datetime) -> None:
         there = many_jobs.store(jobs, now=now)
     many_executions.store(rows, there, now=now)
     many_executions.leave_open(_OPEN_ROWS)
-    with step(print, "Storing attempts"), connection.cursor() as cursor:
-        cursor.execute("SELECT setseed(%s)", [_SEED])
-        cursor.execute(_STORE_ATTEMPTS)
+    store_attempts()
     with step(print, "Storing what people did"), connection.cursor() as cursor:
         cursor.execute(_HANDLE_DEAD_LETTERS, {"until": now - timedelta(days=2)})
         cursor.execute(_STORE_AUDIT_TRAIL, {"now": now, "count": _AUDIT_ENTRIES, "jobs": jobs})
         cursor.execute(_STORE_API_KEYS, {"now": now, "count": _API_KEYS})
     with step(print, "Letting the database look at all of it"), connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
+
+
+def store_attempts() -> None:
+    """Of the executions that are there."""
+    from django.db import connection
+
+    with step(print, "Storing attempts"), connection.cursor() as cursor:
+        cursor.execute("SELECT setseed(%s)", [_SEED])
+        cursor.execute(_STORE_ATTEMPTS)
 
 
 def give_signs_of_life(now: datetime) -> None:

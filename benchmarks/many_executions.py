@@ -23,6 +23,8 @@ FINGERPRINTS = 200  # the first with a sixth of what is DEAD, the last with a si
 _SCHEDULED_PERCENT = 1
 _SCHEDULED_FROM, _SCHEDULED_DAYS = timedelta(hours=2), 60  # so that none becomes due meanwhile
 _SEED = 0.5
+# For the processes of a stage: what is some months old stays, however long the months are kept elsewhere.
+KEEPS_ALL = {"ONBEAT_EXECUTIONS_RETENTION_DAYS": "36600", "ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS": "36600"}
 
 # Random values are drawn once per row in the inner query. The power makes few jobs have most of the rows.
 _INSERT = """

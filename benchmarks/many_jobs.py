@@ -128,6 +128,11 @@ def patterns(now: datetime) -> Iterator[Pattern]:
             yield Pattern(expression, timezone, fire_at)
 
 
+def jobs_for(schedules: int) -> int:
+    """How many jobs there have to be for so many schedules, one or more: every nineteenth has none."""
+    return schedules + (schedules - 1) // 18
+
+
 def store(count: int, *, now: datetime) -> Jobs:
     """So many jobs with their schedules and their history."""
     from django.db import connection, transaction

@@ -11,14 +11,20 @@ import django
 from benchmarks.stage import Process, Stage
 
 QUEUE = "default"
+_SLOWEST_FIRES_PER_S = 20  # whoever is slower than this is taken to hang
 
 
 def prepare(stage: Stage) -> None:
-    """Become a process of this stage, once, and make its tables."""
+    """Become a process of this stage, and make its tables; of one stage after another, never of two at once."""
     os.environ.pop("ONBEAT_ENV_FILE", None)
     os.environ.update(stage.environment, DJANGO_SETTINGS_MODULE="scheduler_project.settings")
     django.setup()
+    from django.conf import settings
     from django.core.management import call_command
+    from django.db import connection
+
+    # As Django has read it for the first stage: it is not set up a second time.
+    connection.settings_dict["NAME"], settings.ONBEAT_EXECUTIONS_PREFIX = stage.database, stage.prefix
 
     stage.at_end.callback(leave_database)
     stage.delete_at_end(queues=[QUEUE, "dead-letters"], exchanges=["work", "dead-letters"])
@@ -79,6 +85,13 @@ def queued() -> int:
     from executions.states import State
 
     return Execution.objects.filter(state=State.QUEUED).count()
+
+
+def wait_until_queued(stage: Stage, beat: Process, fires: int) -> None:
+    """Ask the database, which has enough to do meanwhile, only when the broker has as many messages."""
+    patience = 60 + fires / _SLOWEST_FIRES_PER_S
+    beat.wait_until(lambda: stage.depth(QUEUE) >= fires, what=f"the broker has {fires:,} messages", seconds=patience)
+    beat.wait_until(lambda: queued() >= fires, what=f"{fires:,} executions are queued", seconds=patience)
 
 
 def do_two_share() -> bool:

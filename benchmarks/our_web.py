@@ -187,8 +187,10 @@ def start_admin(stage: Stage) -> Admin:
 
 def start_worker(stage: Stage) -> Process:
     """A worker that has signed on and takes what is in the default queue."""
+    from jobs.http_target import HTTP_QUEUE
     from workers.models import Worker
 
+    stage.delete_at_end(queues=[HTTP_QUEUE], exchanges=[])  # which it makes beside the default one
     worker = stage.start("worker", [sys.executable, "manage.py", "worker"])
     worker.wait_until(lambda: Worker.objects.filter(pid=worker.pid).exists(), what="the worker has signed on")
     return worker

@@ -92,6 +92,42 @@ def test_a_worker_is_measured_beside_plain_celery() -> None:
     assert figures["plain_cpu_ms_per_execution"] > 0
 
 
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts beats and workers: see `make test-long`")
+def test_a_fire_is_measured_with_little_stored_and_with_much() -> None:
+    kept = f"bench_kept_{uuid.uuid4().hex[:8]}"
+    words = ["stored", "--schedules", "60", "--few", "12", "--rate", "2", "--seconds", "2", "--keep", kept]
+    try:
+        first = measured(*words, "--executions", "500")
+        again = measured(*words)
+    finally:
+        with on_stage(named_services()) as stage:
+            stage.observer.execute(f'DROP DATABASE IF EXISTS "{kept}" WITH (FORCE)')
+    assert (first["fires"], first["schedules"], first["executions"]) == (4, 60, 500)
+    assert (first["small_fires"], first["small_schedules"], first["small_executions"]) == (4, 12, 0)
+    assert {line["name"]: line["budget"] for line in first["lines"] if line["budget"]} == {
+        "ratio_cpu": 1.3,
+        "beat_peak_mb": 200,
+    }
+    assert min(first[name] for name in ("small_cpu_us_per_fire", "large_cpu_us_per_fire", "late_p99_ms")) > 0
+    assert 20 < first["beat_rss_mb"] <= first["beat_peak_mb"]
+    schedules, executions = (first["growth"][name] for name in sorted(first["dead_tuples_end"], reverse=True)[:2])
+    assert (schedules["rows_start"], schedules["rows_end"]) == (60, 60)
+    assert executions["rows_end"] - executions["rows_start"] > 4
+    assert schedules["updates"] >= 4
+    assert (again["schedules"], again["fill_s"]) == (60, None)
+    assert again["executions"] > 500  # those of the first measurement too
+
+
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="asks for many runs: see `make test-long`")
+def test_asking_for_runs_in_bulk_is_measured_and_so_is_their_publishing() -> None:
+    figures = measured("enqueue", "--runs", "700", "--publish", "500")
+    assert (figures["runs"], figures["due"], figures["published"]) == (700, 1000, 500)
+    assert figures["rows_per_s"] > figures["one_by_one_per_s"] > 0
+    assert min(figures[name] for name in ("published_per_s", "enqueue_cpu_us_per_row", "beat_peak_mb")) > 0
+    assert figures["sent_not_noted"] == 0
+    assert all(line["budget"] is None for line in figures["lines"])
+
+
 @pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts the whole platform: see `make test-long`")
 def test_the_api_is_measured_beside_its_budgets() -> None:
     figures = measured("api", "--quick", "--rows", "2000")
