@@ -40,6 +40,7 @@ from executions.version import VERSION
 # A beat that hangs in a call which nobody can break off leaves without it: whatever it was about, others do it.
 _STOP_WITHIN_SECONDS = 4.0
 _SAY_WELL_EVERY_SECONDS = 0.5
+_PLAN_EVERY = timedelta(seconds=0.5)
 
 
 def _end_idle_transactions(*, connection: BaseDatabaseWrapper, **_kwargs: object) -> None:
@@ -80,6 +81,7 @@ class BeatProcess:
             shards=self._shards,
             progress=self._progress,
             aside=aside.suitable(),
+            plan_every=min(self._poll, _PLAN_EVERY),
             is_stopping=self.stopping.is_set,
         )
         self._is_joined = False

@@ -19,7 +19,7 @@ from beat.held_queues import PAUSE, HeldQueues
 from beat.lease import Leases, execution_key
 from beat.planning import LEFT_LYING, Planned, Planner
 from beat.shards import ALL, Shards, within
-from executions import events, lifecycle
+from executions import events, lifecycle, outbox
 from executions.confirms import Report
 from executions.dispatch import Publisher, Sent
 from executions.models import Execution, ExecutionQuerySet
@@ -56,22 +56,31 @@ class Ticker:
     is_stopping: Callable[[], bool] = lambda: False
     is_broker_away: bool = False
     held_queues: HeldQueues = field(default_factory=HeldQueues)
+    plan_every: timedelta = timedelta(0)
     _began: float = 0.0
+    _planned_at: datetime | None = None
+    _planned_for: frozenset[int] = ALL
+    _has_more_to_plan: bool = False
+    _looked_around_at: datetime | None = None
 
     def tick(self, now: datetime) -> TickReport:
         self._began = time.monotonic()
-        planned = self._plan_due(now)
-        first = self._first_available(now, Execution.objects.scheduled())
-        if (first is None or first > now) and not self.is_broker_away:
-            return TickReport(planned.fires, has_more=planned.has_more, next_available_at=first)
+        planned = self._plan_due(now) if self._is_time_to_plan(now) else Planned()
         planned, published = self._publish_due(now, planned)
+        self._has_more_to_plan = planned.has_more
         # What is due and could not be published waits for the next poll.
         coming = self._first_available(now, Execution.objects.scheduled().filter(available_at__gt=now))
         # Only who got something done goes on at once: one that is held up would spin.
         has_more = planned.has_more or (published.has_more and published.count > 0)
         return TickReport(planned.fires, published.count, has_more, coming, published.oldest)
 
+    def _is_time_to_plan(self, now: datetime) -> bool:
+        """Fires are planned seconds ahead: in a busy time not each tick has to look for more, unless shards are new."""
+        is_fresh = timedelta(0) <= now - self._planned_at < self.plan_every if self._planned_at else False
+        return not is_fresh or self._has_more_to_plan or self._planned_for != self.shards.planning
+
     def _plan_due(self, now: datetime) -> Planned:
+        self._planned_at, self._planned_for = now, self.shards.planning
         deadline = time.monotonic() + _PLAN_FIRST_SECONDS
         total = Planned()
         while True:
@@ -191,15 +200,23 @@ class Ticker:
         What an app holds is passed by: it would be published for nothing. Only what names a lease: who is frozen while
         it is sent a long answer keeps its locks.
         """
-        rows = Execution.objects.due(now).exclude(queue__in=self.held_queues.closed(now)).by_urgency()
+        rows = Execution.objects.due(now).exclude(queue__in=self.held_queues.closed(now))
         ours, most = self.shards.publishing, self._look_size
         with transaction.atomic():
             free = rows.select_for_update(skip_locked=True)
-            due = within(free, ours)[beyond : beyond + most].to_lease()
-            if ours != ALL and not beyond and len(due) < most:
+            due = outbox.most_urgent(within(free, ours), most=most, beyond=beyond)
+            if ours != ALL and not beyond and len(due) < most and self._is_time_to_look_around(now):
                 lying = within(free.filter(available_at__lt=now - LEFT_LYING), ALL - ours)
-                due += lying[: most - len(due)].to_lease()
+                due += outbox.most_urgent(lying, most=most - len(due))
         return due
+
+    def _is_time_to_look_around(self, now: datetime) -> bool:
+        """What others leave lying has seconds of time: not each tick has to look for it."""
+        before, self._looked_around_at = self._looked_around_at, now
+        is_fresh = timedelta(0) <= now - before < self.plan_every if before else False
+        if is_fresh:
+            self._looked_around_at = before
+        return not is_fresh
 
     def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
         if error and not self.is_broker_away:

@@ -10,6 +10,7 @@ is (id, fire_time), and no foreign key leads to them.
 import uuid
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import models
 from django.db.models import Q
@@ -82,9 +83,10 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
     def by_urgency(self) -> "ExecutionQuerySet":
         return self.order_by("-priority", "available_at")
 
-    def to_lease(self) -> list[Due]:
+    def to_lease(self) -> "models.QuerySet[Execution, tuple[Any, ...]]":
+        """The columns of `Due`."""
         *columns, _ = Due._fields
-        return [Due.read(row) for row in self._as_text("fire_time").values_list(*columns, "fire_time_text")]
+        return self._as_text("fire_time").values_list(*columns, "fire_time_text")
 
     def to_publish(self) -> list[Outgoing]:
         """With what a message needs, and no more: results and errors may be long, and rows of a model are slow."""
@@ -196,6 +198,9 @@ class Execution(models.Model):
         indexes = [
             # One per hot question. None contains the heartbeat: it changes every few seconds.
             models.Index(fields=["available_at"], condition=Q(state="SCHEDULED"), name="onbeat_execution_due"),
+            models.Index(
+                fields=["priority", "available_at"], condition=Q(state="SCHEDULED"), name="onbeat_execution_urgent"
+            ),
             models.Index(fields=["queued_at"], condition=Q(state="QUEUED"), name="onbeat_execution_queued"),
             models.Index(fields=["job"], condition=Q(state="RUNNING"), name="onbeat_execution_running"),
             models.Index(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Due(NamedTuple):
-    """One that is due, with what names its lease; read by `ExecutionQuerySet.to_lease`."""
+    """One that is due, with what names its lease; read by `executions/outbox.py`."""
 
     pk: uuid.UUID
     attempt: int
