@@ -14,10 +14,27 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from benchmarks import admin, api, apply, budgets, dispatch, enqueue, idle, recurrence, stored, takeover, worker
+from benchmarks import (
+    admin,
+    api,
+    apply,
+    budgets,
+    dispatch,
+    enqueue,
+    failover,
+    idle,
+    lateness,
+    recurrence,
+    scale_out,
+    stored,
+    worker,
+)
 from launcher.refusal import Refusal
 
-_ALL: tuple[Any, ...] = (recurrence, dispatch, idle, takeover, worker, stored, enqueue, api, admin, apply)
+_ALL: tuple[Any, ...] = (
+    *(recurrence, dispatch, lateness, failover, scale_out, idle),
+    *(worker, stored, enqueue, api, admin, apply),
+)
 
 
 def parser() -> argparse.ArgumentParser:

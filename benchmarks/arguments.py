@@ -12,3 +12,8 @@ def positive(text: str) -> int:
     if not (number := count(text)):
         raise ValueError
     return number
+
+
+def numbers(text: str) -> list[int]:
+    """Some, with commas between them."""
+    return [positive(part) for part in text.split(",")]

@@ -1,14 +1,21 @@
 """The CPU time of a process, as the kernel counts it."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.stage import Process
 from launcher.refusal import Refusal
 
 
 def see_that_it_is_told() -> None:
     if not Path("/proc/self/stat").exists():
         raise Refusal("This reads CPU times from /proc, which this system has not: run it on Linux.")
+
+
+def cpu_seconds_of(processes: Iterable[Process]) -> float:
+    """Of all of them together."""
+    return sum(cpu_seconds(process.pid) for process in processes)
 
 
 def cpu_seconds(pid: int) -> float:

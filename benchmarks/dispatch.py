@@ -2,10 +2,8 @@
 beside what the broker takes at most.
 
 A real `manage.py run_beat` that has fired once, so that it is connected, on PostgreSQL, Redis and RabbitMQ. The
-schedules are stored but not active, and nothing is planned. One transaction takes the schedules' table, makes all of
-them active and due, and is committed when the beat's next tick asks for the table. There the clock starts, so neither
-the beat's start nor its pause between two ticks counts. It ends when every fire has a row that is QUEUED, which a row
-is once the broker has confirmed its message. The CPU time is that of the beat's process between the two.
+schedules are stored but not active, and nothing is planned. How they become due, and from when until when the time and
+the CPU of the beat's process are counted, is told in `benchmarks/burst.py`.
 
 When the beat is gone, the broker is given the messages of the same executions once more, ready-made:
 `benchmarks/broker_limit.py`. Then come the peers, each on a stage of its own and one after another:
@@ -13,19 +11,16 @@ When the beat is gone, the broker is given the messages of the same executions o
 """
 
 import os
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import psycopg
 
 from benchmarks import broker_limit, cpu_time, our_beat, peers
 from benchmarks.arguments import count, positive
 from benchmarks.budgets import Line
+from benchmarks.burst import Burst, fire_all_at_once
 from benchmarks.peers import Peer
-from benchmarks.stage import Process, Stage, named_services, on_stage
+from benchmarks.stage import Stage, named_services, on_stage
 from launcher.progress import step
 from launcher.refusal import Refusal
 from launcher.service_record import Addresses
@@ -112,13 +107,7 @@ def _lines(figures: dict[str, Any]) -> list[Line]:
     return lines
 
 
-@dataclass(frozen=True)
-class _Burst:
-    seconds: float
-    cpu_seconds: float
-
-
-def _time_our_beat(stage: Stage, fires: int) -> _Burst:
+def _time_our_beat(stage: Stage, fires: int) -> Burst:
     with step(print, f"Storing {fires:,} schedules"):
         our_beat.prepare(stage)
         our_beat.store([f"bench-{number}" for number in range(fires)], is_active=False)
@@ -127,9 +116,7 @@ def _time_our_beat(stage: Stage, fires: int) -> _Burst:
         our_beat.store(["first"], is_active=True)
         beat.wait_until(lambda: our_beat.queued() == 1, what="the first fire is queued")
     with step(print, f"Firing {fires:,} at once"):
-        cpu, started = _make_all_due(stage, beat)
-        our_beat.wait_until_queued(stage, beat, fires + 1)
-        burst = _Burst(time.monotonic() - started, cpu_time.cpu_seconds(beat.pid) - cpu)
+        burst = fire_all_at_once(stage, [beat], fires + 1)
     _see_that_each_fired_once(stage, fires + 1)
     beat.kill()  # the broker is to be alone with what comes
     return burst
@@ -140,33 +127,6 @@ def _burst_again() -> "list[Outgoing]":
     from executions.models import Execution
 
     return Execution.objects.order_by("fire_time").to_publish()
-
-
-def _make_all_due(stage: Stage, beat: Process) -> tuple[float, float]:
-    """Returns the moment at which the beat may begin, after the CPU time that it has taken until then."""
-    with psycopg.connect(stage.database_url) as door:
-        _wait_for_end_of_tick(beat)  # the upkeep of a tick asks for the table as well
-        door.execute("LOCK TABLE onbeat_schedule IN ACCESS EXCLUSIVE MODE")
-        door.execute(our_beat.MAKE_ALL_DUE)
-        beat.wait_until(lambda: _is_at_the_door(stage), what="the beat asks for its schedules")
-        cpu, started = cpu_time.cpu_seconds(beat.pid), time.monotonic()
-        door.commit()
-    return cpu, started
-
-
-def _wait_for_end_of_tick(beat: Process) -> None:
-    from beat.models import Beat
-
-    last = Beat.objects.get().ticked_at
-    beat.wait_until(lambda: Beat.objects.filter(ticked_at__gt=last).exists(), what="the beat has ticked again")
-
-
-def _is_at_the_door(stage: Stage) -> bool:
-    waiting = (
-        "SELECT 1 FROM pg_stat_activity "
-        "WHERE datname = %s AND wait_event_type = 'Lock' AND backend_type = 'client backend'"
-    )
-    return stage.observer.execute(waiting, [stage.name]).fetchone() is not None
 
 
 def _see_that_each_fired_once(stage: Stage, fires: int) -> None:

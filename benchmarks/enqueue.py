@@ -189,7 +189,7 @@ def _publish(stage: Stage, publish: int, stored: int) -> Published:
         beat = our_beat.start(stage)
         started, cpu = time.monotonic(), Cpu.of(beat.pid)
         beat.wait_until(lambda: our_beat.queued() > 0, what="the beat has made its queue and published")
-        our_beat.wait_until_queued(stage, beat, publish)
+        our_beat.wait_until_queued(stage, [beat], publish)
         seconds = time.monotonic() - started
         published = Published(seconds, Cpu.of(beat.pid).since(cpu).whole, Memory.of(beat.pid))
     with step(print, "Asking the beat to end"):

@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 _NAMES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
 _CONNECT_SECONDS = 5
-_PATIENCE_SECONDS = 60
-_LOOK_SECONDS = 0.02
+PATIENCE_SECONDS = 60
+LOOK_SECONDS = 0.02
 _LOG_CHARACTERS = 2000
 _KEPT = "Kept by a benchmark of Onbeat: may be dropped."
 
@@ -80,7 +80,7 @@ class Process:
             self.see_that_it_runs()
 
     def wait_until(
-        self, condition: Callable[[], T], *, what: str, seconds: float = _PATIENCE_SECONDS, every: float = _LOOK_SECONDS
+        self, condition: Callable[[], T], *, what: str, seconds: float = PATIENCE_SECONDS, every: float = LOOK_SECONDS
     ) -> T:
         """The first true answer of a condition that this process brings about."""
         deadline = time.monotonic() + seconds

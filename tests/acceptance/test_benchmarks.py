@@ -27,9 +27,13 @@ WITHOUT_PEERS = [word for option in PEERS for word in (option, "0")]
 pytestmark = pytest.mark.full
 
 
-def measured(*words: str) -> dict[str, Any]:
+# Fires that are to come, and beats that have shared for a while, without the wait.
+SHORTLY = {"ONBEAT_BEAT_LOOK_AHEAD_SECONDS": "1", "ONBEAT_BEAT_LEASE_SECONDS": "2"}
+
+
+def measured(*words: str, **variables: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks", *words, "--json"]
-    environment = {**os.environ, "ONBEAT_BEAT_POLL_SECONDS": "0.1"}
+    environment = {**os.environ, "ONBEAT_BEAT_POLL_SECONDS": "0.1", **variables}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     figures: dict[str, Any] = json.loads(done.stdout)
@@ -71,12 +75,36 @@ def test_applying_a_file_is_measured_beside_its_budget() -> None:
     assert figures["one_by_one_s"] > 0
 
 
-@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="kills a beat in a long burst: see `make test-long`")
-def test_a_takeover_is_measured_from_the_kill() -> None:
-    figures = measured("takeover")
-    assert (figures["fires"], figures["redis"]) == (4000, True)
-    assert figures["left_when_killed"] > 0
-    assert figures["takeover_s"] > 0
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="fires for seconds: see `make test-long`")
+def test_the_lateness_of_fires_is_measured_steadily_and_in_a_burst() -> None:
+    figures = measured("lateness", "--rate", "20", "--seconds", "2", "--burst", "60", **SHORTLY)
+    assert (figures["fires"], figures["burst_fires"], figures["redis"]) == (40, 60, True)
+    assert 0 < figures["p50_ms"] <= figures["p99_ms"] <= figures["max_ms"]
+    assert 0 < figures["burst_p50_s"] <= figures["burst_last_s"]
+    assert figures["burst_is_by_priority"]
+    assert figures["beat_cpu_us_per_fire"] > 0
+    lines = {line["name"]: line for line in figures["lines"]}
+    budgets = {name: line["budget"] for name, line in lines.items() if line["budget"] is not None}
+    assert budgets == {"steady_p50": 15, "steady_p99": 100, "burst_last": 4, "burst_out_of_order": 0}
+
+
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="kills beats in long bursts: see `make test-long`")
+def test_a_failover_is_measured_by_its_latest_fire() -> None:
+    asked = ("--fires", "2000", "--rate", "20", "--seconds", "4", "--times", "2")
+    figures = measured("failover", *asked, **SHORTLY)
+    assert (figures["fires"], figures["lost"], figures["doubled"], figures["redis"]) == (2120, 0, 0, True)
+    assert figures["latest_s"] == max(run["latest_s"] for run in figures["runs"])
+    assert figures["latest_s"] >= figures["latest_steady_s"] > 0
+    assert [run["left_when_killed"] >= run["left_by_killed"] > 0 for run in figures["runs"]] == [True, True]
+    assert all(run["takeover_s"] > 0 for run in figures["runs"])
+
+
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts several beats: see `make test-long`")
+def test_more_beats_are_measured_in_turn() -> None:
+    figures = measured("scale_out", "--fires", "200", "--beats", "1,3", **SHORTLY)
+    assert [run["beats"] for run in figures["runs"]] == [1, 3]
+    assert all(run["fires_per_s"] > 0 and run["leases_asked"] >= 400 for run in figures["runs"])
+    assert figures["largest_lost_lease_share"] == max(run["lost_lease_share"] for run in figures["runs"])
 
 
 @pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts many workers: see `make test-long`")
