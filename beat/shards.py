@@ -11,7 +11,9 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
+
+from executions.outbox import ALL_JOBS, Part
 
 COUNT = 64
 ALL = frozenset(range(COUNT))
@@ -30,15 +32,19 @@ def _weight(beat: str, shard: int) -> tuple[bytes, str]:
     return blake2b(f"{shard}:{beat}".encode(), digest_size=8).digest(), beat
 
 
-def within(rows: Rows, shards: frozenset[int], *, or_if: Q | None = None) -> Rows:
-    """Those rows whose job is in one of the shards, or for which the condition holds; for tables with a `job_id`."""
+def within(rows: Rows, shards: frozenset[int]) -> Rows:
+    """Those rows whose job is in one of the shards; for tables with a `job_id`."""
     if shards == ALL:
         return rows
     if not shards:
-        return rows.filter(or_if) if or_if else rows.none()
-    is_within = Q(shard__in=sorted(shards))
-    narrowed: Rows = rows.alias(shard=F("job_id") % COUNT).filter(is_within | or_if if or_if else is_within)
+        return rows.none()
+    narrowed: Rows = rows.alias(shard=F("job_id") % COUNT).filter(shard__in=sorted(shards))
     return narrowed
+
+
+def part(shards: frozenset[int]) -> Part:
+    """The same for the outbox."""
+    return ALL_JOBS if shards == ALL else Part(COUNT, shards)
 
 
 class Shards:

@@ -10,19 +10,16 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from django.db import transaction
-from django.db.models import Min, Q
-
 from beat.aside import Aside, AtOnce
 from beat.heartbeat import Progress
 from beat.held_queues import PAUSE, HeldQueues
 from beat.lease import Leases, execution_key
 from beat.planning import LEFT_LYING, Planned, Planner
-from beat.shards import ALL, Shards, within
+from beat.shards import ALL, Shards, part
 from executions import events, lifecycle, outbox
 from executions.confirms import Report
 from executions.dispatch import Publisher, Sent
-from executions.models import Execution, ExecutionQuerySet
+from executions.models import Execution
 from executions.outgoing import Due
 
 _NEAR = timedelta(seconds=10)
@@ -69,7 +66,8 @@ class Ticker:
         planned, published = self._publish_due(now, planned)
         self._has_more_to_plan = planned.has_more
         # What is due and could not be published waits for the next poll.
-        coming = self._first_available(now, Execution.objects.scheduled().filter(available_at__gt=now))
+        ours = self.shards.publishing
+        coming = outbox.next_at(now, until=now + _NEAR, part=part(ours)) if ours else None
         # Only who got something done goes on at once: one that is held up would spin.
         has_more = planned.has_more or (published.has_more and published.count > 0)
         return TickReport(planned.fires, published.count, has_more, coming, published.oldest)
@@ -152,8 +150,7 @@ class Ticker:
         keys = [execution_key(one) for one in due]
         taken = self.leases.take(keys)
         ids = [one.pk for one, is_ours in zip(due, taken, strict=True) if is_ours]
-        ours = Execution.objects.with_ids(ids).due(now).exclude(queue__in=self.held_queues.closed(now))
-        rows = ours.by_urgency().to_publish()
+        rows = outbox.outgoing(ids, due_by=now, without=self.held_queues.closed(now))
         self.progress.made()
         return _Batch(
             sent=self.publisher.send(rows) if rows else None,
@@ -200,14 +197,11 @@ class Ticker:
         What an app holds is passed by: it would be published for nothing. Only what names a lease: who is frozen while
         it is sent a long answer keeps its locks.
         """
-        rows = Execution.objects.due(now).exclude(queue__in=self.held_queues.closed(now))
-        ours, most = self.shards.publishing, self._look_size
-        with transaction.atomic():
-            free = rows.select_for_update(skip_locked=True)
-            due = outbox.most_urgent(within(free, ours), most=most, beyond=beyond)
-            if ours != ALL and not beyond and len(due) < most and self._is_time_to_look_around(now):
-                lying = within(free.filter(available_at__lt=now - LEFT_LYING), ALL - ours)
-                due += outbox.most_urgent(lying, most=most - len(due))
+        closed, ours, most = self.held_queues.closed(now), self.shards.publishing, self._look_size
+        due = outbox.most_urgent(now, part=part(ours), without=closed, most=most, beyond=beyond) if ours else []
+        if ours != ALL and not beyond and len(due) < most and self._is_time_to_look_around(now):
+            lying = now - LEFT_LYING
+            due += outbox.most_urgent(lying, part=part(ALL - ours), without=closed, most=most - len(due))
         return due
 
     def _is_time_to_look_around(self, now: datetime) -> bool:
@@ -224,13 +218,6 @@ class Ticker:
         if not error and self.is_broker_away:
             events.emit("the broker is back: waiting executions are published")
         self.is_broker_away = bool(error)
-
-    def _first_available(self, now: datetime, rows: ExecutionQuerySet) -> datetime | None:
-        """Of our shards, or of those that others left lying. What is far off is none of this tick's business."""
-        near = rows.filter(available_at__lte=now + _NEAR)
-        found = within(near, self.shards.publishing, or_if=Q(available_at__lt=now - LEFT_LYING))
-        moment: datetime | None = found.aggregate(first=Min("available_at"))["first"]
-        return moment
 
 
 @dataclass

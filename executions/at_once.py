@@ -14,10 +14,9 @@ from datetime import timedelta
 
 from django.db import Error, transaction
 
-from executions import events, lifecycle
+from executions import events, lifecycle, outbox
 from executions.clock import database_now
 from executions.dispatch import Publisher
-from executions.models import Execution
 from executions.storable import in_a_line
 
 HEAD_START = timedelta(seconds=1)  # over the beats
@@ -52,7 +51,7 @@ class _Line:
         publisher = self._publisher = self._publisher or Publisher(patience_seconds=_PATIENCE_SECONDS)
         now = database_now()
         due_by = now + HEAD_START
-        rows = Execution.objects.with_ids(ids).due(due_by).by_urgency().to_publish()
+        rows = outbox.outgoing(ids, due_by=due_by)
         if not rows:
             return 0
         began = time.monotonic()

@@ -10,12 +10,12 @@ import uuid
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-_LAST_STAMP = (datetime(9999, 12, 1, tzinfo=UTC) - _EPOCH) // _MILLISECOND
+MILLISECOND = timedelta(milliseconds=1)  # to which an id carries its fire time
+_LAST_STAMP = (datetime(9999, 12, 1, tzinfo=UTC) - _EPOCH) // MILLISECOND
 
 
 def milliseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MILLISECOND
+    return (moment - _EPOCH) // MILLISECOND
 
 
 def new_execution_id(fire_time: datetime) -> uuid.UUID:
@@ -44,4 +44,4 @@ def is_ours(execution_id: uuid.UUID) -> bool:
 
 def fire_time_of(execution_id: uuid.UUID) -> datetime:
     """The fire time that an id carries, to the millisecond."""
-    return _EPOCH + (execution_id.int >> 80) * _MILLISECOND
+    return _EPOCH + (execution_id.int >> 80) * MILLISECOND

@@ -9,16 +9,13 @@ is (id, fire_time), and no foreign key leads to them.
 
 import uuid
 from collections.abc import Collection
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Cast
 
 from executions import value_lists  # noqa: F401 - brings the lookup `among`
-from executions.identity import earliest_id, fire_time_of, is_ours
-from executions.outgoing import Due, Outgoing
+from executions.identity import MILLISECOND, earliest_id, fire_time_of, is_ours
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 
@@ -47,7 +44,7 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def between_fires_of(self, ids: Collection[uuid.UUID]) -> "ExecutionQuerySet":
         """From the first to the last fire time that these ids carry; they sort by it."""
-        first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + timedelta(milliseconds=1)
+        first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + MILLISECOND
         return self.filter(fire_time__gte=first, fire_time__lt=last)
 
     def with_id(self, execution_id: uuid.UUID) -> "ExecutionQuerySet":
@@ -58,11 +55,11 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         if not is_ours(first):
             return self.none()
         rows = self.filter(pk__gte=first, pk__lte=last, fire_time__gte=fire_time_of(first))
-        return rows.filter(fire_time__lt=fire_time_of(last) + timedelta(milliseconds=1)) if is_ours(last) else rows
+        return rows.filter(fire_time__lt=fire_time_of(last) + MILLISECOND) if is_ours(last) else rows
 
     def firing_between(self, start: datetime, end: datetime) -> "ExecutionQuerySet":
         """From a moment up to another, which is not included. Ids sort by fire time, so their own index is enough."""
-        ids = {"pk__gte": earliest_id(start), "pk__lt": earliest_id(end + timedelta(milliseconds=1))}
+        ids = {"pk__gte": earliest_id(start), "pk__lt": earliest_id(end + MILLISECOND)}
         return self.filter(**ids, fire_time__gte=start, fire_time__lt=end)
 
     def open(self) -> "ExecutionQuerySet":
@@ -82,24 +79,6 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
 
     def by_urgency(self) -> "ExecutionQuerySet":
         return self.order_by("-priority", "available_at")
-
-    def to_lease(self) -> "models.QuerySet[Execution, tuple[Any, ...]]":
-        """The columns of `Due`."""
-        *columns, _ = Due._fields
-        return self._as_text("fire_time").values_list(*columns, "fire_time_text")
-
-    def to_publish(self) -> list[Outgoing]:
-        """With what a message needs, and no more: results and errors may be long, and rows of a model are slow."""
-        texts = ("args", "kwargs", "fire_time", "available_at")
-        # As the job says now, not as it said when the row was made: how to run it, not what to run.
-        columns = {name: f"job__{name}" for name in ("timeout_seconds", "stop_grace_seconds", "keep_result")}
-        columns |= {"job_key": "job__key", **{name: f"{name}_text" for name in texts}}
-        rows = self._as_text(*texts).values_list(*(columns.get(name, name) for name in Outgoing._fields))
-        return [Outgoing.read(row) for row in rows]
-
-    def _as_text(self, *names: str) -> "ExecutionQuerySet":
-        """With these columns also as the database writes them, called by their name and `_text`."""
-        return self.annotate(**{f"{name}_text": Cast(name, models.TextField()) for name in names})
 
     def queued_before(self, moment: datetime) -> "ExecutionQuerySet":
         return self.filter(state=State.QUEUED, queued_at__lt=moment)

@@ -1,28 +1,109 @@
-"""The outbox: what is due and still has to be published, the most urgent first, however much that is.
+"""The outbox: what still has to be published, and when the next of it is due.
 
-To sort a backlog of a million for each look would take longer than to publish what was found. So on PostgreSQL each
-priority is read by itself, from the highest on, in the order of its index, and reading ends when enough is found.
+Said in plain SQL, since a beat that has something to do all the time asks this all the time, and Django takes longer to
+make such a statement than the database to answer it. Invariant: what is read costs what is found, however much waits.
 """
+
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from django.db import connection
-from django.db.models.expressions import RawSQL
 
-from executions.models import MAX_PRIORITY, ExecutionQuerySet
-from executions.outgoing import Due
+from executions.identity import MILLISECOND, fire_time_of, is_ours
+from executions.models import MAX_PRIORITY
+from executions.outgoing import Due, Outgoing, moment_of
+from executions.value_lists import among, parameter
 
-# Django knows no LATERAL. The order is that of the priorities, and within each that of the inner question.
-_BY_PRIORITY = """
-SELECT due.* FROM generate_series({highest}, 0, -1) AS level (priority)
-CROSS JOIN LATERAL ({of_one_priority}) AS due OFFSET %s LIMIT %s
+# To sort a backlog of a million for each look would take longer than to publish what it finds. So on PostgreSQL each
+# priority is read by itself, from the highest on, in the order of its index, and reading ends when enough is found.
+# What somebody holds is passed by; its own locks end with the statement.
+_DUE = "SELECT id, attempt, job_id, trigger, CAST(fire_time AS text) FROM onbeat_execution WHERE {those}"
+_MOST_URGENT = {
+    "postgresql": f"""
+        SELECT due.* FROM generate_series({MAX_PRIORITY}, 0, -1) AS level (priority) CROSS JOIN LATERAL (
+            {_DUE} AND priority = level.priority ORDER BY available_at LIMIT {{enough}} FOR UPDATE SKIP LOCKED
+        ) AS due LIMIT {{most}} OFFSET {{beyond}}
+    """,
+    "sqlite": f"{_DUE} ORDER BY priority DESC, available_at LIMIT {{most}} OFFSET {{beyond}}",
+}
+# How to run it as the job says now, and what to run as it said when the row was made.
+_OUTGOING = """
+SELECT execution.id, attempt, job.key, CAST(fire_time AS text), CAST(available_at AS text), is_waiting,
+    execution.task, CAST(execution.args AS text), CAST(execution.kwargs AS text), execution.queue, execution.priority,
+    job.timeout_seconds, job.stop_grace_seconds, job.keep_result
+FROM onbeat_execution AS execution JOIN onbeat_job AS job ON job.id = job_id
+WHERE {those} ORDER BY execution.priority DESC, available_at
 """
+_NEXT = "SELECT CAST(min(available_at) AS text) FROM onbeat_execution WHERE {those}"
 
 
-def most_urgent(rows: ExecutionQuerySet, *, most: int, beyond: int = 0) -> list[Due]:
-    """Of these rows so many, after those that are passed by. They may be locked as they are read."""
-    if connection.vendor != "postgresql":
-        return [Due.read(row) for row in rows.by_urgency().to_lease()[beyond : beyond + most]]
-    of_one = rows.filter(priority=RawSQL("level.priority", [])).order_by("available_at").to_lease()[: beyond + most]
-    inner, parameters = of_one.query.sql_with_params()
-    with connection.cursor() as cursor:
-        cursor.execute(_BY_PRIORITY.format(highest=MAX_PRIORITY, of_one_priority=inner), [*parameters, beyond, most])
-        return [Due.read(row) for row in cursor.fetchall()]
+@dataclass(frozen=True)
+class Part:
+    """Of all jobs those whose id leaves one of these remainders; without any, all of them."""
+
+    of: int = 1
+    remainders: frozenset[int] = frozenset()
+
+
+ALL_JOBS = Part()
+
+
+def most_urgent(
+    now: datetime, *, part: Part = ALL_JOBS, without: Collection[str] = (), most: int, beyond: int = 0
+) -> list[Due]:
+    """What is due, the most urgent first, after so many that are passed by; without those of some queues."""
+    those = _Conditions("state = 'SCHEDULED' AND available_at <= %s", [now]).of(part).without("queue", without)
+    statement = _MOST_URGENT[connection.vendor]
+    limits = {"most": most, "beyond": beyond, "enough": most + beyond}
+    return [Due.read(row) for row in those.ask(statement, **limits)]
+
+
+def outgoing(
+    ids: Collection[uuid.UUID], *, due_by: datetime | None = None, without: Collection[str] = ()
+) -> list[Outgoing]:
+    """These with what their messages need, the most urgent first; only what is due by a moment, if one is given."""
+    ids = [execution_id for execution_id in ids if is_ours(execution_id)]
+    if not ids:
+        return []
+    first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + MILLISECOND
+    those = _Conditions("fire_time >= %s AND fire_time < %s", [first, last])
+    those = those.joined_by(*among("execution.id", "uuid", ids)).without("execution.queue", without)
+    if due_by is not None:
+        those = those.joined_by("execution.state = 'SCHEDULED' AND available_at <= %s", [due_by])
+    return [Outgoing.read(row) for row in those.ask(_OUTGOING)]
+
+
+def next_at(after: datetime, *, until: datetime, part: Part = ALL_JOBS) -> datetime | None:
+    """When the first is due between two moments."""
+    between = "state = 'SCHEDULED' AND available_at > %s AND available_at <= %s"
+    [(first,)] = _Conditions(between, [after, until]).of(part).ask(_NEXT)
+    return moment_of(first) if first else None
+
+
+@dataclass(frozen=True)
+class _Conditions:
+    text: str
+    parameters: Sequence[Any]
+
+    def joined_by(self, text: str, parameters: Sequence[Any]) -> "_Conditions":
+        return _Conditions(f"{self.text} AND {text}", [*self.parameters, *parameters])
+
+    def of(self, part: Part) -> "_Conditions":
+        if not part.remainders:
+            return self
+        return self.joined_by(*among(f"job_id %% {part.of}", "bigint", sorted(part.remainders)))
+
+    def without(self, column: str, values: Collection[str]) -> "_Conditions":
+        if not values:
+            return self
+        condition, parameters = among(column, "text", list(values))
+        return self.joined_by(f"NOT ({condition})", parameters)
+
+    def ask(self, statement: str, **limits: int) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute(statement.format(those=self.text, **limits), [parameter(value) for value in self.parameters])
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            return rows

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Due(NamedTuple):
-    """One that is due, with what names its lease; read by `executions/outbox.py`."""
+    """One that is due, with what names its lease; read by `outbox.most_urgent`."""
 
     pk: uuid.UUID
     attempt: int
@@ -21,11 +21,11 @@ class Due(NamedTuple):
     @classmethod
     def read(cls, row: Sequence[Any]) -> "Due":
         pk, attempt, job_id, trigger, fire_time = row
-        return cls(pk, attempt, job_id, trigger, moment_of(fire_time))
+        return cls(_id(pk), attempt, job_id, trigger, moment_of(fire_time))
 
 
 class Outgoing(NamedTuple):
-    """One with what its message needs; read by `ExecutionQuerySet.to_publish`.
+    """One with what its message needs; read by `outbox.outgoing`.
 
     Arguments are the JSON text that is stored: nobody here looks into it.
     """
@@ -47,8 +47,14 @@ class Outgoing(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> "Outgoing":
-        pk, attempt, job_key, fire_time, available_at, *others = row
-        return cls(pk, attempt, job_key, moment_of(fire_time), moment_of(available_at), *others)
+        pk, attempt, job_key, fire_time, available_at, is_waiting, *others, keep_result = row
+        moments = moment_of(fire_time), moment_of(available_at)
+        return cls._make((_id(pk), attempt, job_key, *moments, bool(is_waiting), *others, bool(keep_result)))
+
+
+def _id(stored: uuid.UUID | str) -> uuid.UUID:
+    """SQLite has its digits."""
+    return stored if isinstance(stored, uuid.UUID) else uuid.UUID(stored)
 
 
 def moment_of(text: str) -> datetime:

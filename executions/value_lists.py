@@ -63,6 +63,13 @@ def _stored(value: object) -> object:
     return connection.ops.adapt_datetimefield_value(value) if isinstance(value, datetime) else value
 
 
+def among(column: str, kind: str, values: Sequence[object]) -> tuple[str, list[str]]:
+    """A condition for plain SQL, and its parameters: the column has one of these values."""
+    if connection.vendor == "postgresql":
+        return f"{column} = ANY(%s::{kind}[])", [_array(values)]
+    return f"{column} IN (SELECT value FROM json_each(%s))", [json.dumps([_stored(value) for value in values])]
+
+
 @UUIDField.register_lookup
 class Among(Lookup):
     """One of these ids: `filter(pk__among=ids)`, which is `pk__in` for thousands of them."""
@@ -73,7 +80,5 @@ class Among(Lookup):
 
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
         column, parameters = self.process_lhs(compiler, connection)
-        if connection.vendor == "postgresql":
-            return f"{column} = ANY(%s::uuid[])", (*parameters, _array(list(self.rhs)))
-        ids = json.dumps([_stored(one) for one in self.rhs])
-        return f"{column} IN (SELECT value FROM json_each(%s))", (*parameters, ids)
+        condition, ids = among(column, "uuid", list(self.rhs))
+        return condition, (*parameters, *ids)

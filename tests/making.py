@@ -10,7 +10,7 @@ from beat.lease import Leases
 from beat.planning import Planner
 from beat.shards import Shards
 from beat.tick import Ticker
-from executions import lifecycle
+from executions import lifecycle, outbox
 from executions.confirms import Confirms, Report
 from executions.dispatch import Publisher, Sent
 from executions.models import Execution
@@ -52,7 +52,7 @@ def planned(job: Job, fire_time: datetime) -> Execution:
 
 def outgoing(*executions: Execution) -> list[Outgoing]:
     """As a beat reads them from the outbox, in this order."""
-    read = {row.pk: row for row in Execution.objects.with_ids([row.pk for row in executions]).to_publish()}
+    read = {row.pk: row for row in outbox.outgoing([row.pk for row in executions])}
     return [read[execution.pk] for execution in executions]
 
 

@@ -21,7 +21,7 @@ from examples.lively_demo.company import (
     WORKS,
     machines_of,
 )
-from executions import lifecycle, queue_samples, queues
+from executions import lifecycle, outbox, queue_samples, queues
 from executions.dispatch import Publisher
 from executions.fingerprint import of_error
 from executions.models import DeadMessage, Execution, QueueSample
@@ -70,7 +70,7 @@ def _pile_up(now: datetime) -> None:
     lifecycle.plan(rows)
     publisher = Publisher()
     try:
-        report = publisher.publish(Execution.objects.with_ids([row.pk for row in rows]).to_publish())
+        report = publisher.publish(outbox.outgoing([row.pk for row in rows]))
     finally:
         publisher.close()
     lifecycle.mark_queued(report.confirmed, now=now)

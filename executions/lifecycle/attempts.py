@@ -5,14 +5,13 @@ Invariant: it happens only if the claim still stands, as `rows.held_by` says it.
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Model
 
 from executions import value_lists
-from executions.identity import fire_time_of
+from executions.identity import MILLISECOND, fire_time_of
 from executions.models import Attempt, Execution
 from executions.outcomes import Claim
 
@@ -27,7 +26,6 @@ AND state = 'RUNNING' AND attempt = %s AND worker = %s AND started_at = %s {only
 _RECORD = "INSERT INTO onbeat_attempt ({columns}) SELECT {values}"
 # On PostgreSQL both are one statement, which needs no transaction around it. SQLite cannot say that.
 _BOTH = f"WITH ended AS ({_CHANGE} RETURNING 1) {_RECORD} FROM ended"
-_MILLISECOND = timedelta(milliseconds=1)  # to which an id carries its fire time
 
 
 def end_attempt(claim: Claim, attempt: Attempt, changes: Mapping[str, object], *, only: str = "") -> bool:
@@ -36,7 +34,7 @@ def end_attempt(claim: Claim, attempt: Attempt, changes: Mapping[str, object], *
     Its commit is waited for: the message is let go next, and the work would be lost to a server that forgets it.
     """
     fire_time = fire_time_of(claim.execution_id)
-    fence = (claim.execution_id, fire_time, fire_time + _MILLISECOND, claim.attempt, claim.worker, claim.started_at)
+    fence = (claim.execution_id, fire_time, fire_time + MILLISECOND, claim.attempt, claim.worker, claim.started_at)
     changed = _stored(Execution, changes)
     change = [*changed.values(), *map(value_lists.parameter, fence)]
     names = [field.attname for field in Attempt._meta.concrete_fields if not field.primary_key]

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 from django.db.models import Q
 
-from executions import concurrency, value_lists
+from executions import concurrency, lazily, value_lists
 from executions.concurrency import Limit
-from executions.identity import fire_time_of, is_ours
+from executions.identity import MILLISECOND, fire_time_of, is_ours
 from executions.lifecycle.before import skip
 from executions.lifecycle.rows import ask_to_stop, free_by_attempt, held_by
 from executions.models import REASON_CHARACTERS, Execution, ExecutionQuerySet
@@ -26,7 +26,6 @@ SOONEST_AGAIN = timedelta(seconds=2)
 PROMPT = timedelta(seconds=1)  # a statement that took longer had to wait for somebody's lock
 # A message whose run is due later than this is from before it was moved. Generous, since clocks may lag.
 MOVED = timedelta(minutes=1)
-_MILLISECOND = timedelta(milliseconds=1)  # to which an id carries its fire time
 
 
 def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) -> Claim | Held | None:
@@ -53,28 +52,25 @@ def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) 
         return _hold_back(claimable, execution_id, limit, may_skip=may_skip, now=now)
 
 
-# Django takes a millisecond to say this, and it is said for each execution. {lazily}: see `_LAZILY`.
+# Django takes a millisecond to say this, and it is said for each execution. Its commit is not waited for: if the server
+# crashes and forgets the claim, nobody holds the attempt, as if its worker had died.
 _START_UNLIMITED = """
 UPDATE onbeat_execution
-SET state = 'RUNNING', worker = %s, started_at = %s, heartbeat_at = %s, reason = '', is_waiting = false{lazily}
+SET state = 'RUNNING', worker = %s, started_at = %s, heartbeat_at = %s, reason = '', is_waiting = false
+FROM (SELECT 1) AS once{lazily}
 WHERE id = %s AND fire_time >= %s AND fire_time < %s AND attempt = %s
 AND (state = 'QUEUED' OR (state = 'SCHEDULED' AND available_at <= %s))
 AND NOT EXISTS (SELECT 1 FROM onbeat_job WHERE onbeat_job.id = job_id AND max_concurrency IS NOT NULL)
 """
-# PostgreSQL does not wait until this commit is on disk. If it crashes and forgets the claim, nobody holds the attempt:
-# its message, or whoever looks for lost ones, brings it to a worker again, as if the worker had died
-# (docs/explanation/guarantees.md). Only for this statement alone: what commits with it may have to be waited for.
-_LAZILY = " FROM (SELECT set_config('synchronous_commit', 'off', true)) AS lazily"
 
 
 def _start_unlimited(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) -> bool:
     """Claim it, if its job has no limit."""
-    is_lazy = connection.vendor == "postgresql" and not connection.in_atomic_block
     fire_time = fire_time_of(execution_id)
-    parameters = (worker, now, now, execution_id, fire_time, fire_time + _MILLISECOND, attempt, now + MOVED)
+    parameters = (worker, now, now, execution_id, fire_time, fire_time + MILLISECOND, attempt, now + MOVED)
     with connection.cursor() as cursor:
         cursor.execute(
-            _START_UNLIMITED.format(lazily=_LAZILY if is_lazy else ""), [*map(value_lists.parameter, parameters)]
+            _START_UNLIMITED.format(lazily=lazily.source()), [value_lists.parameter(value) for value in parameters]
         )
         return bool(cursor.rowcount)
 

@@ -31,6 +31,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from executions import lifecycle
 from executions.clock import database_now
+from executions import outbox
 from executions.dispatch import Publisher
 from executions.models import Attempt, DeadMessage, Execution
 from executions.retry import RetryPolicy

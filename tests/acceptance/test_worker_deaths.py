@@ -157,7 +157,7 @@ def test_a_message_that_comes_again_while_its_first_copy_runs_is_dropped(crew: C
         execution = crew.run("crew.work", str(path), 2)
         crew.begins(path)
         identity = uuid.UUID(execution)
-        crew.ask(f"Publisher().publish(Execution.objects.filter(pk={str(identity)!r}).to_publish()).error")
+        crew.ask(f"Publisher().publish(outbox.outgoing([uuid.UUID({str(identity)!r})])).error")
         wait_until(lambda: "its attempt is taken or over" in worker.process.output(), what="the copy is dropped")
         assert crew.state(execution) == "RUNNING"
         crew.reaches(execution, "SUCCEEDED")

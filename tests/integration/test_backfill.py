@@ -19,7 +19,7 @@ from tests import rows
 from tests.ends import succeed
 from tests.integration.conftest import Queues
 from tests.integration.minutely import a_minutely_job, go_on_from, minutes, skipped
-from tests.making import a_job, claimed, every_minute, planned, seconds
+from tests.making import a_job, claimed, every_minute, outgoing, planned, seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -73,7 +73,7 @@ def test_what_is_kept_takes_no_place_in_the_line(job: Job, noon: datetime) -> No
 def test_beats_publish_at_the_pace(job: Job, noon: datetime, publisher: Publisher, broker: Queues) -> None:
     backfill(job, start=noon - minutes(4), end=noon, per_minute=60, now=noon)
     for second, so_far in ((0, 1), (1, 2), (2.5, 3), (60, 5)):
-        due = Execution.objects.due(noon + seconds(second)).to_publish()
+        due = outgoing(*Execution.objects.due(noon + seconds(second)))
         lifecycle.mark_queued(publisher.publish(due).confirmed, now=noon + seconds(second))
         assert Execution.objects.filter(state=State.QUEUED).count() == so_far
     assert len(broker.take_all()) == 5
