@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from benchmarks.cpu_time import TICKS_PER_S, fields_behind_name
 from benchmarks.stage import Stage
 
 _HERE = ("127.0.0.1", "localhost", "::1")
@@ -23,7 +24,6 @@ _DEFAULT_PORTS = {"postgres": 5432, "rabbitmq": 5672, "redis": 6379}
 _PROGRAMS = {"postgres": "postgres", "rabbitmq": "beam.smp", "redis": "redis-server"}
 # Asking for the next transaction id in this way takes none.
 _POSITIONS = "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn, pg_snapshot_xmax(pg_current_snapshot())::text"
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def cpu_seconds_of_all(pid: int) -> float:
     family, children = [pid], _children()
     for member in family:
         family += children.get(member, [])
-    return sum(_ticks(member) for member in family) / _TICKS_PER_S
+    return sum(_ticks(member) for member in family) / TICKS_PER_S
 
 
 def _listening(port: int) -> Iterator[str]:
@@ -112,12 +112,11 @@ def _has_socket(pid: int, inodes: set[str]) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields behind the program's name, which stands in brackets and may hold anything; none if it has ended."""
+    """Nothing of a process that has ended."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return fields_behind_name(pid)
     except OSError:
         return []
-    return text.rpartition(")")[2].split()
 
 
 def _program(pid: int) -> str:
