@@ -103,8 +103,8 @@ def stored_bytes(grown: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     for name, one in grown.items():
         table = one.get("of", name)
         kind = next((kind for kind in ("execution", "attempt") if table.startswith(f"onbeat_{kind}_")), None)
-        each = one.get("bytes_per_new_row") or one.get("bytes_per_row_end")
-        if kind and each:
+        each = one.get("bytes_per_new_row")
+        if kind and each is not None:
             key = f"{kind} indexes" if "of" in one else kind
             found[key] = found.get(key, 0) + each
     return found
