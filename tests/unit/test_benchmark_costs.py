@@ -40,8 +40,12 @@ def test_who_listens_is_taken_for_a_server_only_if_it_is_its_program(monkeypatch
     assert costs.server_pid("postgres", url) == 0
 
 
-def test_a_server_elsewhere_is_not_looked_for() -> None:
-    assert costs.server_pid("redis", "redis://redis.example.org:6379/0") == 0
+def test_a_server_elsewhere_is_not_taken_for_one_that_listens_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(costs._PROGRAMS, "redis", costs._program(os.getpid()))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert costs.server_pid("redis", f"redis://redis.example.org:{port}/0") == 0
+        assert costs.server_pid("redis", f"redis://localhost:{port}/0") == os.getpid()
 
 
 def test_the_share_of_one_is_the_difference_by_their_number() -> None:
