@@ -12,8 +12,8 @@ _MEASURED, _RECKONED, _GUESSED = "measured", "reckoned", "guessed"
 
 _ASSUMPTIONS = (
     f"A core is full when it is busy to {percent(growth.FULL)}; all cores are like those of this machine (guessed).",
-    "A fire costs the same at any rate. It was measured in a burst, where batches are large; in small ones it costs "
-    "more.",
+    "A fire costs at any rate what it costs in a burst, where batches are large. In small ones it costs more, but then "
+    "there are cores to spare.",
     "Costs were measured while all parts shared the cores. On machines of their own the parts are faster, and the "
     "network between them is slower: neither is in the model.",
     "Tasks do nothing. Whatever a real one does comes on top of the workers' cores, and nowhere else.",
@@ -62,7 +62,7 @@ def section(report: Report | None, drawn: Mapping[str, str]) -> str:
         "A model, not a measurement: what one fire costs each part, times the number of fires. It assumes:",
         listed(_ASSUMPTIONS),
         "### What one fire costs, and its run",
-        _costs(costs),
+        _costs(report, costs),
         _check(report, costs),
         "### What an installation carries",
         _installations(costs),
@@ -78,20 +78,29 @@ def section(report: Report | None, drawn: Mapping[str, str]) -> str:
     )
 
 
-def _costs(costs: Costs) -> str:
-    rows: list[tuple[str, float | None, float | None, str]] = [
-        ("beat", costs.beat_us, None, "µs"),
-        ("worker", None, costs.worker_us, "µs"),
-        ("PostgreSQL", costs.postgres_fire_us, costs.postgres_run_us, "µs"),
-        ("RabbitMQ", costs.rabbitmq_fire_us, costs.rabbitmq_run_us, "µs"),
-        ("Redis", costs.redis_us, None, "µs"),
-        ("WAL", costs.wal_fire_bytes, costs.wal_run_bytes, "bytes"),
+def _costs(report: Report, costs: Costs) -> str:
+    """Of a fire and of its run; and of both together where they come slowly, in small batches."""
+    stored = report.figures("stored")
+    slowly = stored.get("costs") or {}
+    rows: list[tuple[str, float | None, float | None, float | None, str]] = [
+        ("beat", costs.beat_us, None, stored.get("large_cpu_us_per_fire"), "µs"),
+        ("worker", None, costs.worker_us, None, "µs"),
+        ("PostgreSQL", costs.postgres_fire_us, costs.postgres_run_us, slowly.get("postgres_cpu_us"), "µs"),
+        ("RabbitMQ", costs.rabbitmq_fire_us, costs.rabbitmq_run_us, slowly.get("rabbitmq_cpu_us"), "µs"),
+        ("Redis", costs.redis_us, None, slowly.get("redis_cpu_us"), "µs"),
+        ("WAL", costs.wal_fire_bytes, costs.wal_run_bytes, slowly.get("wal_bytes"), "bytes"),
     ]
     told = [
-        (part, "–" if part == "worker" else figure(fire, unit), "–" if part in ("beat", "Redis") else figure(run, unit))
-        for part, fire, run, unit in rows
+        (
+            part,
+            "–" if part == "worker" else figure(fire, unit),
+            "–" if part in ("beat", "Redis") else figure(run, unit),
+            figure(both, unit),
+        )
+        for part, fire, run, both, unit in rows
     ]
-    return table(["part", f"for a fire ({_MEASURED})", f"for its run ({_MEASURED})"], told)
+    rate = figure(stored.get("rate"), "per second")
+    return table([_MEASURED, "for a fire, in a burst", "for its run, many waiting", f"for both, {rate}"], told)
 
 
 def _check(report: Report, costs: Costs) -> str:

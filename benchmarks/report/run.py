@@ -94,9 +94,8 @@ def run(options: Namespace) -> int:
                 continue
             report = report.with_figures(name, measured)
             figures_file.write(place.figures, report)
-    if report.benchmarks:
-        made = page.make(place, report)
-        _say(f"Written: {place.figures}, {place.page} and {len(made)} pictures in {place.images}.")
+            page.make(place, report)
+    _say(f"Written: {place.figures}, {place.page} and {len(place.pictures())} pictures in {place.images}.")
     return tell(report, [name for name in chosen if name not in problems], problems)
 
 

@@ -135,6 +135,7 @@ FIGURES: dict[str, dict[str, Any]] = {
         "small_late_p99_ms": 20.0,
         "server_cpu_us_per_fire": 900.0,
         "small_server_cpu_us_per_fire": 800.0,
+        "costs": {"postgres_cpu_us": 900.0, "rabbitmq_cpu_us": 700.0, "redis_cpu_us": 60.0, "wal_bytes": 6000},
         "growth": {
             "onbeat_schedule": grown(per_row=0),
             "onbeat_schedule_due": grown("onbeat_schedule", per_row=0),
