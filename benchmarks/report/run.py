@@ -48,7 +48,7 @@ QUICK = {
     "admin": "--quick --rows 20000 --jobs 500",
     "apply": "--jobs 5",
 }
-_BUSY_SHARE = 0.25
+_BUSY_SHARE = 0.5
 
 
 class Failed(Exception):

@@ -44,6 +44,7 @@ def test_a_real_beat_is_measured_from_the_moment_it_may_begin() -> None:
     figures = measured("dispatch", "--fires", "20", *WITHOUT_PEERS)
     assert (figures["fires"], figures["redis"]) == (20, True)
     assert figures["fires_per_s"] > 0
+    assert figures["costs"]["wal_bytes"] > 0
     assert figures["broker_limit_per_s"] > 0
     assert figures["beat_cpu_us_per_fire"] >= 0  # the kernel counts in hundredths of a second
     assert figures["ratio_limit"] > 0

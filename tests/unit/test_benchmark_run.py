@@ -128,6 +128,7 @@ def test_a_name_that_is_none_is_refused_with_those_that_are(capsys: pytest.Captu
 
 
 def test_what_each_is_asked_in_small_is_what_it_understands() -> None:
+    assert set(run.USUAL) < set(run.QUICK)
     for name, words in run.QUICK.items():
         assert main.parser().parse_args([name, *words.split()])
 
