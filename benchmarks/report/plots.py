@@ -139,7 +139,7 @@ class _Scale:
             count = math.ceil(max(known) / step - 1e-9)
             return cls(0, step * count, [step * place for place in range(count + 1)], is_log)
         low, high = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
-        low -= min(known) == 10**low  # else the least would have no length
+        low -= min(known) < 2 * 10**low  # else the least would have hardly any length
         high = max(high, low + 1)
         return cls(10**low, 10**high, [10.0**power for power in range(low, high + 1)], is_log)
 
