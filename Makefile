@@ -1,6 +1,6 @@
 # Short names for the commands of ./onbeat, and for the tools in .venv. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help run up test check test-long chaos services services-stop format lint screenshots shell clean
+.PHONY: help run up test check test-long chaos bench services services-stop format lint screenshots shell clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test-long: test  ## all of it, then the tests with real races, processes and ran
 
 chaos:  ## try to break the promise: faults strike the real platform (SECONDS=300, SEED=…)
 	./onbeat chaos --seconds $(or $(SECONDS),300) $(if $(SEED),--seed $(SEED))
+
+bench:  ## measure everything, keep the figures and make their page (ONLY=dispatch,worker)
+	./onbeat bench $(if $(ONLY),--only $(ONLY))
 
 services:  ## start private PostgreSQL, Redis and RabbitMQ and leave them running
 	./onbeat services

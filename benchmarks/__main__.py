@@ -1,7 +1,8 @@
 """`python -m benchmarks NAME [--json]`; `python -m benchmarks NAME --help` tells the options of one.
 
 Figures go to stdout, and what is said meanwhile goes to stderr. A benchmark is a module with `WHAT` it measures,
-`add_options`, `measure_as_asked` and, if a plain list of its figures does not do, `in_words`.
+`add_options`, `measure_as_asked` and, if a plain list of its figures does not do, `in_words`. `all` runs them one after
+the other and `report` makes the page of their figures.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from benchmarks import (
     stored,
     worker,
 )
+from benchmarks.report import page, run
 from launcher.refusal import Refusal
 
 _ALL: tuple[Any, ...] = (
@@ -47,6 +49,12 @@ def parser() -> argparse.ArgumentParser:
         options = names.add_parser(name, parents=[shared], help=module.WHAT, description=module.WHAT)
         module.add_options(options)
         options.set_defaults(measure=module.measure_as_asked, in_words=getattr(module, "in_words", in_words))
+    together = names.add_parser("all", help=run.WHAT, description=run.WHAT)
+    run.add_options(together, list(names.choices)[:-1])
+    together.set_defaults(do=run.run)
+    told = names.add_parser("report", help=page.WHAT, description=page.WHAT)
+    page.add_options(told)
+    told.set_defaults(do=page.run)
     return whole
 
 
@@ -54,6 +62,8 @@ def main() -> None:
     options = parser().parse_args()
     signal.signal(signal.SIGTERM, end)
     try:
+        if "do" in options:
+            sys.exit(options.do(options))
         with contextlib.redirect_stdout(sys.stderr):
             figures = options.measure(options)
     except (Refusal, ImproperlyConfigured) as problem:

@@ -15,7 +15,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import broker_limit, cpu_time, our_beat, peers
+from benchmarks import broker_limit, costs, cpu_time, our_beat, peers
 from benchmarks.arguments import count, positive
 from benchmarks.budgets import Line
 from benchmarks.burst import Burst, fire_all_at_once
@@ -67,6 +67,7 @@ def measure(fires: int, of_peers: dict[Peer, int], *, peer_keeps_connection: boo
         "seconds": round(burst.seconds, 3),
         "fires_per_s": round(fires / burst.seconds),
         "beat_cpu_us_per_fire": round(burst.cpu_seconds / fires * 1e6, 1),
+        "costs": costs.per(fires, *burst.paid),
         "broker_limit_per_s": round(limit_per_s),
         "ratio_limit": round(fires / burst.seconds / limit_per_s, 3),
         "peer_keeps_connection": peer_keeps_connection,

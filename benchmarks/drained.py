@@ -5,7 +5,7 @@ imports while they wait, and its processes get to know their task with them. Eve
 are left, and the kernel how much CPU time the worker and its children have used. The stretch that counts begins with
 the first look that sees the warm-up gone and ends with the last look that sees any message; what counts is how many
 went from the queue between these two. As many are in the hands of the worker at its end as at its beginning: one for
-each of its processes.
+each of its processes. What one costs the servers is read from when the worker is warm until the queue is empty.
 
 When the queue is empty the worker is told to end, which it does when it has done what it holds. What it has not
 acknowledged then is in the queue again, and what it has rejected is with the dead letters: either leaves no figure.
@@ -15,12 +15,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks import cpu_time
+from benchmarks.costs import Meter, per
 from benchmarks.stage import Process, Stage
 from launcher.refusal import Refusal
 
@@ -42,6 +43,7 @@ class Stretch:
     executions: int
     seconds: float
     cpu_seconds: float
+    costs: Mapping[str, float | None] = field(default_factory=dict)  # what each costs the servers
 
     @property
     def per_s(self) -> float:
@@ -60,14 +62,17 @@ def drain(stage: Stage, worker: Process, *, queue: str, dead_letters: str, execu
         looks.append(Look(stage.depth(queue), time.monotonic(), cpu_seconds_of_session(worker.pid)))
         return not looks[-1].left
 
+    meter = Meter(stage)
     worker.wait_until(lambda: stage.depth(queue) <= executions, what="the worker is warm")
+    paid = meter.read()
     patience = 60 + executions / _SLOWEST_PER_S
     worker.wait_until(is_empty, what="the queue is empty", seconds=patience, every=_LOOK_SECONDS)
+    costs = per(max(looks[0].left, 1), paid, meter.read())
     _end(worker)
     left, rejected = stage.depth(queue), stage.depth(dead_letters)
     if left or rejected:
         raise Refusal(f"{left:,} messages came back and {rejected:,} were rejected: no figure is worth that.")
-    return stretch(looks)
+    return replace(stretch(looks), costs=costs)
 
 
 def stretch(looks: Sequence[Look]) -> Stretch:

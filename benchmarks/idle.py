@@ -17,10 +17,12 @@ import psycopg
 
 from benchmarks import cpu_time, our_beat
 from benchmarks.arguments import positive
+from benchmarks.budgets import Line
 from benchmarks.stage import Stage, named_services, on_stage
 from launcher.progress import step
 
 _SETTLE_SECONDS = 2
+_BUDGET_PERCENT, _BUDGET_QUERIES_PER_S = 2, 10
 
 # The observer's own question is left out.
 _STATEMENTS = """
@@ -60,12 +62,17 @@ def measure(schedules: int, seconds: float) -> dict[str, Any]:
             beat.see_that_it_runs()
             passed = time.monotonic() - started
             cpu, queries = cpu_time.cpu_seconds(beat.pid) - cpu, count() - queries
+    lines = [
+        Line("cpu_percent", "CPU of a beat that has nothing to do", round(cpu / passed * 100, 2), "%", _BUDGET_PERCENT),
+        Line("queries_per_s", f"its {counted_by}", round(queries / passed, 2), "per s", _BUDGET_QUERIES_PER_S),
+    ]
     return {
         "schedules": schedules,
         "seconds": round(passed, 1),
-        "cpu_percent": round(cpu / passed * 100, 2),
-        "queries_per_s": round(queries / passed, 2),
+        **{line.name: line.figure for line in lines},
         "counted_by": counted_by,
+        "are_all_met": all(line.is_met for line in lines),
+        "lines": [line.as_json() for line in lines],
         "database": "postgresql",
         "redis": bool(named.redis_url),
     }

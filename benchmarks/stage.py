@@ -43,6 +43,11 @@ _LOG_CHARACTERS = 2000
 _KEPT = "Kept by a benchmark of Onbeat: may be dropped."
 
 
+def is_any_service_named() -> bool:
+    variables = Environment.of_process(ROOT)
+    return any(variables.text(name) for name in _NAMES)
+
+
 def named_services() -> Addresses:
     """What the environment names; the private services if it names none of the three."""
     variables = Environment.of_process(ROOT)

@@ -26,6 +26,7 @@ import psycopg
 
 from benchmarks import (
     budgets,
+    costs,
     due_schedules,
     footprint,
     large_store,
@@ -36,6 +37,7 @@ from benchmarks import (
 )
 from benchmarks.arguments import count, positive
 from benchmarks.budgets import Line, milliseconds, percentile
+from benchmarks.costs import Reading
 from benchmarks.due_schedules import Turns
 from benchmarks.footprint import Cpu, Memory, ServerCpu
 from benchmarks.stage import Process, Stage, named_services, on_stage
@@ -143,6 +145,7 @@ class Watched:
     seconds: int
     cpu: Cpu
     server_cpu_s: float | None
+    paid: tuple[Reading, Reading]  # by the servers, until the clock started and until it ended
     first_duties: Cpu
     forecast_s: float
     memory: Memory
@@ -154,6 +157,7 @@ class Watched:
             "cpu_us_per_fire": self._each(self.cpu.whole),
             "loop_cpu_us_per_fire": self._each(self.cpu.loop),
             "server_cpu_us_per_fire": None if self.server_cpu_s is None else self._each(self.server_cpu_s),
+            "costs": costs.per(self.fires, *self.paid),
             "beat_rss_mb": self.memory.now_mb,
             "beat_peak_mb": self.memory.peak_mb,
             "late_p50_ms": milliseconds(percentile(self.late, 50)),
@@ -186,7 +190,7 @@ def _watch(stage: Stage, turns: Turns, seconds: int) -> Watched:
         start = first + _WARM_UP
     end = start + timedelta(seconds=seconds)
     with step(print, f"Watching the beat for {seconds:,} s with {schedules:,} schedules and {executions:,} executions"):
-        cpu, server, looks = _watch_between(stage, beat, start - _HALF, end - _HALF)
+        cpu, server, paid, looks = _watch_between(stage, beat, start - _HALF, end - _HALF)
         memory = Memory.of(beat.pid)
     with step(print, "Waiting for the last of them"):
         due_schedules.stop()
@@ -205,6 +209,7 @@ def _watch(stage: Stage, turns: Turns, seconds: int) -> Watched:
         seconds=seconds,
         cpu=cpu,
         server_cpu_s=server.seconds,
+        paid=paid,
         first_duties=first_duties,
         forecast_s=StoredForecast.objects.get().took_seconds,
         memory=memory,
@@ -240,7 +245,7 @@ def _store_due(turns: Turns, schedules: int) -> datetime:
 
 def _watch_between(
     stage: Stage, beat: Process, start: datetime, end: datetime
-) -> tuple[Cpu, ServerCpu, tuple[Look, Look, Look]]:
+) -> tuple[Cpu, ServerCpu, tuple[Reading, Reading], tuple[Look, Look, Look]]:
     from executions.clock import database_now
 
     names = table_growth.tables(start)
@@ -249,17 +254,17 @@ def _watch_between(
     ends_at = begins_at + (end - start).total_seconds()
     our_beat.leave_database()
     with psycopg.connect(stage.database_url, autocommit=True) as inside:
-        server = ServerCpu(stage, besides=[inside.info.backend_pid])
+        server, meter = ServerCpu(stage, besides=[inside.info.backend_pid]), costs.Meter(stage)
         first = table_growth.look(inside, names)
         _sleep_until(begins_at)
-        before = Cpu.of(beat.pid)
+        before, paid_before = Cpu.of(beat.pid), meter.read()
         server.look()
         _wait(beat, server, until=(begins_at + ends_at) / 2)
         middle = table_growth.look(inside, names, counts_rows=False)
         _wait(beat, server, until=ends_at)
         server.look()
-        used = Cpu.of(beat.pid).since(before)
-        return used, server, (first, middle, table_growth.look(inside, names))
+        used, paid = Cpu.of(beat.pid).since(before), (paid_before, meter.read())
+        return used, server, paid, (first, middle, table_growth.look(inside, names))
 
 
 def _wait(beat: Process, server: ServerCpu, *, until: float) -> None:

@@ -53,6 +53,7 @@ def measure(executions: int) -> dict[str, Any]:
         **{f"{name}_per_s": round(peer.per_s) for name, peer in peers.items()},
         **{line.name: line.figure for line in lines if line.name.startswith("ratio_")},
         "worker_cpu_ms_per_execution": round(ours.cpu_ms_per_execution, 3),
+        "costs": ours.costs,
         **{f"{name}_cpu_ms_per_execution": round(peer.cpu_ms_per_execution, 3) for name, peer in peers.items()},
         "are_all_met": all(line.is_met is not False for line in lines),
         "lines": [line.as_json() for line in lines],

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import redis
 
-from benchmarks import idle
+from benchmarks import costs, idle
 from benchmarks.stage import named_services, on_stage
 from launcher.refusal import Refusal
 from tests.waiting import wait_until
@@ -44,6 +44,7 @@ def test_a_real_beat_is_measured_from_the_moment_it_may_begin() -> None:
     figures = measured("dispatch", "--fires", "20", *WITHOUT_PEERS)
     assert (figures["fires"], figures["redis"]) == (20, True)
     assert figures["fires_per_s"] > 0
+    assert figures["costs"]["wal_bytes"] > 0
     assert figures["broker_limit_per_s"] > 0
     assert figures["beat_cpu_us_per_fire"] >= 0  # the kernel counts in hundredths of a second
     assert figures["ratio_limit"] > 0
@@ -204,6 +205,31 @@ def test_a_database_that_was_kept_is_measured_again_as_it_is() -> None:
             stage.observer.execute(f'DROP DATABASE IF EXISTS "{kept}" WITH (FORCE)')
     assert (again["rows"], again["jobs"]) == (first["rows"], first["jobs"]) == (20_000, 500)
     assert "fill" not in {line["name"] for line in again["lines"]}
+
+
+def test_all_figures_come_into_one_file_and_a_page_is_made_of_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks", "all", "--quick", "--only", "recurrence", "--to", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kept = json.loads((tmp_path / "explanation" / "benchmarks.json").read_text())
+    assert kept["benchmarks"]["recurrence"]["figures"]["shared_per_s"] > 0
+    assert {"postgresql", "rabbitmq", "erlang", "redis"} <= {
+        name for name, version in kept["versions"].items() if version
+    }
+    assert "## Finding the next fire" in (tmp_path / "explanation" / "benchmarks.md").read_text()
+
+
+def test_the_servers_of_a_stage_are_found_on_this_machine_and_what_they_do_is_counted() -> None:
+    with on_stage(named_services()) as stage:
+        meter = costs.Meter(stage)
+        before = meter.read()
+        with psycopg.connect(stage.database_url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE filled AS SELECT repeat('x', 1000) AS text FROM generate_series(1, 20000)")
+        each = costs.per(20_000, before, meter.read())
+    assert set(each) == {"postgres_cpu_us", "rabbitmq_cpu_us", "redis_cpu_us", "wal_bytes", "transaction_ids"}
+    assert (each["wal_bytes"] or 0) > 0
+    if os.geteuid() == 0:  # who may look at all processes
+        assert (each["postgres_cpu_us"] or 0) > 0
 
 
 def test_a_database_that_no_benchmark_made_is_left_alone() -> None:

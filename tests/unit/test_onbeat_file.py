@@ -111,3 +111,25 @@ def test_an_install_that_fails_shows_the_end_of_its_log(onbeat: ModuleType, tmp_
     with pytest.raises(onbeat.Refusal, match=r"(?s)installing requirements failed.*not-there\.txt"):
         onbeat.prepare_environment([str(bad)])
     assert not os.path.exists(onbeat.STAMP)
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "needs"),
+    [
+        (["bench", "--only", "idle"], ["-m", "benchmarks", "all", "--only", "idle"], ["", "-dev"]),
+        (["test", "tests/unit"], ["-m", "launcher", "test", "tests/unit"], ["", "-dev"]),
+        (["chaos", "--plan"], ["-m", "chaos", "--plan"], [""]),
+        (["services"], ["-m", "launcher", "services"], [""]),
+    ],
+)
+def test_a_command_is_handed_over_once_what_it_needs_is_there(
+    onbeat: ModuleType, monkeypatch: pytest.MonkeyPatch, words: list[str], target: list[str], needs: list[str]
+) -> None:
+    installed: list[str] = []
+    started: list[list[str]] = []
+    monkeypatch.setattr(onbeat, "prepare_environment", installed.extend)
+    monkeypatch.setattr(onbeat.os, "execv", lambda _path, command: started.append(command))
+    monkeypatch.setenv("PYTHONPATH", "")  # which is changed, and is put back
+    onbeat.main(words)
+    assert started == [[onbeat.VENV_PYTHON, *target]]
+    assert [Path(path).name for path in installed] == [f"requirements{each}.txt" for each in needs]

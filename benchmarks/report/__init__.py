@@ -1,0 +1,1 @@
+"""All benchmarks in one run, one file of figures, and the page with tables and pictures that is made from it."""
