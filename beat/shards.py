@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from django.db.models import F, QuerySet
 
-from executions.outbox import ALL_JOBS, Part
+from executions.parts import ALL_JOBS, Part
 
 COUNT = 64
 ALL = frozenset(range(COUNT))

@@ -15,6 +15,7 @@ from django.db import connection
 from executions.identity import MILLISECOND, fire_time_of, is_ours
 from executions.models import MAX_PRIORITY
 from executions.outgoing import Due, Outgoing, moment_of
+from executions.parts import ALL_JOBS, Part
 from executions.value_lists import among, parameter
 
 # To sort a backlog of a million for each look would take longer than to publish what it finds. So on PostgreSQL each
@@ -38,17 +39,6 @@ FROM onbeat_execution AS execution JOIN onbeat_job AS job ON job.id = job_id
 WHERE {those} ORDER BY execution.priority DESC, available_at
 """
 _NEXT = "SELECT CAST(min(available_at) AS text) FROM onbeat_execution WHERE {those}"
-
-
-@dataclass(frozen=True)
-class Part:
-    """Of all jobs those whose id leaves one of these remainders; without any, all of them."""
-
-    of: int = 1
-    remainders: frozenset[int] = frozenset()
-
-
-ALL_JOBS = Part()
 
 
 def most_urgent(

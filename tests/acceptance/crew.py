@@ -29,9 +29,9 @@ from celery.result import AsyncResult
 from beat.upkeep import lost_messages
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
-from executions import lifecycle
+import uuid
+from executions import lifecycle, outbox
 from executions.clock import database_now
-from executions import outbox
 from executions.dispatch import Publisher
 from executions.models import Attempt, DeadMessage, Execution
 from executions.retry import RetryPolicy

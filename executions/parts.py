@@ -1,0 +1,14 @@
+"""A part of all jobs, as one beat of several looks after it. Pure: no Django."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of all jobs those whose id leaves one of these remainders; without any, all of them."""
+
+    of: int = 1
+    remainders: frozenset[int] = frozenset()
+
+
+ALL_JOBS = Part()
