@@ -62,8 +62,12 @@ class Ticker:
 
     def tick(self, now: datetime) -> TickReport:
         self._began = time.monotonic()
-        planned = self._plan_due(now) if self._is_time_to_plan(now) else Planned()
-        planned, published = self._publish_due(now, planned)
+        # In the middle of a burst it goes on aside: what is most urgent of all was found out when it began.
+        is_under_way = self._has_more_to_plan and not self.is_broker_away
+        planned = Planned(has_more=is_under_way)
+        if not is_under_way and self._is_time_to_plan(now):
+            planned = self._plan_due(now)
+        planned, published = self._publish_due(now, planned, is_under_way=is_under_way)
         self._has_more_to_plan = planned.has_more
         # What is due and could not be published waits for the next poll.
         ours = self.shards.publishing
@@ -87,13 +91,16 @@ class Ticker:
             if not total.has_more or self._must_end(deadline):
                 return total
 
+    def _go_on_with(self, planning: "_Planning", now: datetime) -> None:
+        planning.go_on(lambda: self.aside.submit(self._plan_batch, now))
+
     def _plan_batch(self, now: datetime) -> Planned:
         return self.planner.plan_due(now=now, among=self.shards.planning)
 
     def _must_end(self, deadline: float) -> bool:
         return self.is_stopping() or time.monotonic() > deadline
 
-    def _publish_due(self, now: datetime, planned: Planned) -> tuple[Planned, "_Published"]:
+    def _publish_due(self, now: datetime, planned: Planned, *, is_under_way: bool) -> tuple[Planned, "_Published"]:
         """Look after look, each at the most urgent of all that is due then. What is left to plan is planned aside."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         total = _Published()
@@ -102,6 +109,8 @@ class Ticker:
             return planned, total  # a long backlog need not be read for that
         self._say_how_the_broker_is("", waiting=0)  # it answered above, or nobody doubts it
         planning = _Planning(planned)
+        if is_under_way:
+            self._go_on_with(planning, now)
         try:
             while True:
                 self.progress.made()
@@ -127,7 +136,7 @@ class Ticker:
                     total = replace(total, has_more=True)
                     break
                 if not self._must_end(deadline):
-                    planning.go_on(lambda: self.aside.submit(self._plan_batch, now))
+                    self._go_on_with(planning, now)
                 batch = self._send(due[start : start + self.batch_size], now)
                 if on_its_way is not None:
                     written.append(self._settle(on_its_way, now))
