@@ -30,6 +30,8 @@ _FORGIVE_AFTER = timedelta(minutes=1)
 _OVERDUE = timedelta(seconds=1)
 # What is overdue by this much is done by whoever comes, whatever the shards say.
 LEFT_LYING = timedelta(seconds=3)
+# And this many at a time: most often the one whose they are is alive and busy, and they are read for nothing.
+OTHERS_AT_ONCE = 100
 # A batch that comes after a long outage must not be a long one: what is left is planned by the next.
 _PATIENCE_SECONDS = 1.0
 
@@ -86,9 +88,11 @@ class Planner:
         due = Schedule.objects.firing_before(horizon).exclude(pk__in=self._unreadable)
         on_time, missed = due.filter(next_fire_at__gt=now - LEFT_LYING), due.filter(next_fire_at__lte=now - LEFT_LYING)
         found: list[DueSchedule] = []
-        for rows in (shards.within(on_time, among), shards.within(missed, among), shards.within(missed, ALL - among)):
+        for rows in (shards.within(on_time, among), shards.within(missed, among)):
             room = self._batch_size - len(found)
             found += self._take(rows, room) if room else []
+        if among != ALL and (room := min(self._batch_size - len(found), OTHERS_AT_ONCE)):
+            found += self._take(shards.within(missed, ALL - among), room)
         return found
 
     def _take(self, due: ScheduleQuerySet, room: int) -> list[DueSchedule]:

@@ -61,10 +61,12 @@ class Shards:
         """Share with those that live. True if that gave us other shards than before."""
         if members == self._members:
             return False
-        self._members = members
+        is_first, self._members = not self._members, members
         before, after = self.planning, share_of(self._beat, members)
         if after == before:
             return False
+        if is_first:
+            before = after  # who has just begun has planned nothing yet
         until = time.monotonic() + self._linger_seconds
         self._held_until = {**self._held_until, **dict.fromkeys(before - after, until)}
         self.planning = after

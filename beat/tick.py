@@ -14,7 +14,7 @@ from beat.aside import Aside, AtOnce
 from beat.heartbeat import Progress
 from beat.held_queues import PAUSE, HeldQueues
 from beat.lease import Leases, execution_key
-from beat.planning import LEFT_LYING, Planned, Planner
+from beat.planning import LEFT_LYING, OTHERS_AT_ONCE, Planned, Planner
 from beat.shards import ALL, Shards, part
 from executions import events, lifecycle, outbox
 from executions.confirms import Report
@@ -78,8 +78,8 @@ class Ticker:
 
     def _is_time_to_plan(self, now: datetime) -> bool:
         """Fires are planned seconds ahead: in a busy time not each tick has to look for more, unless shards are new."""
-        is_fresh = timedelta(0) <= now - self._planned_at < self.plan_every if self._planned_at else False
-        return not is_fresh or self._has_more_to_plan or self._planned_for != self.shards.planning
+        is_fresh = self._is_fresh(self._planned_at, now) and self._planned_for == self.shards.planning
+        return not is_fresh or self._has_more_to_plan
 
     def _plan_due(self, now: datetime) -> Planned:
         self._planned_at, self._planned_for = now, self.shards.planning
@@ -209,17 +209,19 @@ class Ticker:
         closed, ours, most = self.held_queues.closed(now), self.shards.publishing, self._look_size
         due = outbox.most_urgent(now, part=part(ours), without=closed, most=most, beyond=beyond) if ours else []
         if ours != ALL and not beyond and len(due) < most and self._is_time_to_look_around(now):
-            lying = now - LEFT_LYING
-            due += outbox.most_urgent(lying, part=part(ALL - ours), without=closed, most=most - len(due))
+            lying, room = now - LEFT_LYING, min(most - len(due), OTHERS_AT_ONCE)
+            due += outbox.most_urgent(lying, part=part(ALL - ours), without=closed, most=room)
         return due
 
     def _is_time_to_look_around(self, now: datetime) -> bool:
         """What others leave lying has seconds of time: not each tick has to look for it."""
-        before, self._looked_around_at = self._looked_around_at, now
-        is_fresh = timedelta(0) <= now - before < self.plan_every if before else False
-        if is_fresh:
-            self._looked_around_at = before
-        return not is_fresh
+        if self._is_fresh(self._looked_around_at, now):
+            return False
+        self._looked_around_at = now
+        return True
+
+    def _is_fresh(self, moment: datetime | None, now: datetime) -> bool:
+        return moment is not None and timedelta(0) <= now - moment < self.plan_every
 
     def _say_how_the_broker_is(self, error: str, *, waiting: int) -> None:
         if error and not self.is_broker_away:

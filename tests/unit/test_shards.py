@@ -72,6 +72,7 @@ def test_until_others_are_heard_of_a_beat_looks_after_everything() -> None:
 
 def test_what_was_lost_is_published_for_as_long_as_the_leases_live(clock: Clock) -> None:
     mine = Shards("me", linger=seconds(10))
+    assert not mine.share(frozenset({"me"}))
     assert mine.share(frozenset({"me", "other"}))
     assert mine.planning == share_of("me", {"me", "other"})
     assert mine.publishing == ALL
@@ -83,11 +84,18 @@ def test_what_was_lost_is_published_for_as_long_as_the_leases_live(clock: Clock)
 
 def test_to_hear_the_same_again_changes_nothing_and_prolongs_nothing(clock: Clock) -> None:
     mine = Shards("me", linger=seconds(10))
+    mine.share(frozenset({"me"}))
     mine.share(frozenset({"me", "other"}))
     clock.now += 9
     assert not mine.share(frozenset({"me", "other"}))
     clock.now += 2
     assert mine.publishing == mine.planning
+
+
+def test_a_beat_that_has_just_begun_has_planned_nothing_that_it_could_publish_for_others() -> None:
+    mine = Shards("me", linger=seconds(10))
+    assert mine.share(frozenset({"me", "other"}))
+    assert mine.publishing == mine.planning == share_of("me", {"me", "other"})
 
 
 def test_a_shard_that_comes_back_is_ours_at_once(clock: Clock) -> None:
