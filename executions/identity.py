@@ -7,11 +7,17 @@ is the database's business, never the id's.
 
 import secrets
 import uuid
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)  # to which an id carries its fire time
 _LAST_STAMP = (datetime(9999, 12, 1, tzinfo=UTC) - _EPOCH) // MILLISECOND
+_RANDOM_BYTES = 10
+# The six bits below the timestamp that say the version and the variant; and all the others.
+_VERSION_7 = 0x7 << 76 | 0b10 << 62
+_RANDOM_BITS = (1 << 80) - 1 ^ (0xF << 76 | 0b11 << 62)
 
 
 def milliseconds(moment: datetime) -> int:
@@ -19,12 +25,20 @@ def milliseconds(moment: datetime) -> int:
 
 
 def new_execution_id(fire_time: datetime) -> uuid.UUID:
+    return new_execution_ids([fire_time])[0]
+
+
+def new_execution_ids(fire_times: Collection[datetime]) -> list[uuid.UUID]:
+    """One for each. The system is asked for the random bits of all at once: asking takes longer than they do."""
+    drawn = BytesIO(secrets.token_bytes(_RANDOM_BYTES * len(fire_times)))
+    return [_execution_id(fire_time, drawn.read(_RANDOM_BYTES)) for fire_time in fire_times]
+
+
+def _execution_id(fire_time: datetime, drawn: bytes) -> uuid.UUID:
     stamp = milliseconds(fire_time)
     if not 0 <= stamp < 1 << 48:
         raise ValueError(f"A fire time must lie between 1970 and the year 10889, not {fire_time.isoformat()}.")
-    random = secrets.randbits(74)
-    number = stamp << 80 | 0x7 << 76 | (random >> 62) << 64 | 0b10 << 62 | random & ((1 << 62) - 1)
-    return uuid.UUID(int=number)
+    return uuid.UUID(int=stamp << 80 | _VERSION_7 | int.from_bytes(drawn) & _RANDOM_BITS)
 
 
 def earliest_id(fire_time: datetime) -> uuid.UUID:

@@ -6,7 +6,7 @@ makes of the others. Here a column that is the same in all is one parameter, and
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db import connection
@@ -23,30 +23,33 @@ def insert(rows: Sequence[Model], *, ending: str = "") -> list[tuple[Any, ...]]:
     """Insert them, with what the statement shall say at its end; what it returns, if it returns anything."""
     if not rows:
         return []
+    fields = rows[0]._meta.concrete_fields
+    return insert_like(rows[0], {field.attname: _values(rows, field) for field in fields}, ending=ending)
+
+
+def insert_like(row: Model, columns: Mapping[str, Sequence[Any]], *, ending: str = "") -> list[tuple[Any, ...]]:
+    """The same for rows of which these columns are given, JSON as its text; in all others they are like this row."""
     kinds: dict[str, str] = {}
     differing: list[Sequence[object]] = []
     same: dict[str, Any] = {}
-    for field in rows[0]._meta.concrete_fields:
-        values = _values(rows, field)
-        if field.primary_key and values[0] is None:
+    for field in row._meta.concrete_fields:
+        values = columns.get(field.attname)
+        first = getattr(row, field.attname) if values is None else _read(values[0], field)
+        if field.primary_key and first is None:
             continue  # the database gives it
-        if field.primary_key or any(value != values[0] for value in values):
+        if values is not None and (field.primary_key or any(value != values[0] for value in values)):
             kinds[str(field.column)] = _kind(field)
             differing.append(values)
         else:
-            same[str(field.column)] = field.get_db_prep_save(getattr(rows[0], field.attname), connection)
+            same[str(field.column)] = field.get_db_prep_save(first, connection)
     if not differing:  # of one row, or of many that are alike
         kinds["place"] = "integer"
-        differing.append(range(len(rows)))
-    columns = [*(column for column in kinds if column != "place"), *same]
+        differing.append(range(max(map(len, columns.values()))))
+    names = [*(column for column in kinds if column != "place"), *same]
     values_of = [*(f"given.{column}" for column in kinds if column != "place"), *["%s"] * len(same)]
     given, parameters = value_lists.columns_as_table("given", kinds, differing)
     statement = _INSERT.format(
-        table=rows[0]._meta.db_table,
-        columns=", ".join(columns),
-        values=", ".join(values_of),
-        given=given,
-        ending=ending,
+        table=row._meta.db_table, columns=", ".join(names), values=", ".join(values_of), given=given, ending=ending
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, [*same.values(), *parameters])
@@ -70,8 +73,17 @@ def _values(rows: Sequence[Model], field: "Field[Any, Any]") -> Sequence[object]
     if not isinstance(field, JSONField):
         return values
     if all(value is values[0] for value in values):  # that of the job
-        return [None] * len(values)
-    return [None if value is None else json.dumps(value, cls=field.encoder) for value in values]
+        return [_text(values[0], field)] * len(values)
+    return [_text(value, field) for value in values]
+
+
+def _text(value: object, field: "JSONField[Any, Any]") -> str | None:
+    return None if value is None else json.dumps(value, cls=field.encoder)
+
+
+def _read(value: Any, field: "Field[Any, Any]") -> Any:
+    """The value of a field again."""
+    return json.loads(value) if isinstance(field, JSONField) and value is not None else value
 
 
 def _kind(field: "Field[Any, Any]") -> str:

@@ -13,27 +13,28 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from executions.models import Execution, RunKey
+from executions.new_runs import NewRun
 
 _LOOK_AGAIN_AFTER = timedelta(minutes=10)
 
 
-def take(job_id: int, wanted: Mapping[str, Execution]) -> dict[str, uuid.UUID]:
+def take(job_id: int, wanted: Mapping[str, NewRun]) -> dict[str, uuid.UUID]:
     """Give these keys to these new runs where they are free; returns whose each key is now. In a transaction."""
     # A key that is there is written as it is: that holds its row, and upkeep cannot forget it meanwhile.
     _store(job_id, wanted, overwriting=["key"])
     holders = dict(RunKey.objects.filter(job_id=job_id, key__in=wanted).values_list("key", "execution_id"))
-    others = {key: execution_id for key, execution_id in holders.items() if execution_id != wanted[key].pk}
+    others = {key: execution_id for key, execution_id in holders.items() if execution_id != wanted[key].id}
     still_open = _open_among(others.values())
     free = {key: wanted[key] for key, execution_id in others.items() if execution_id not in still_open}
     if free:
         _store(job_id, free, overwriting=["execution_id", "look_at"])
-    return holders | {key: run.pk for key, run in free.items()}
+    return holders | {key: run.id for key, run in free.items()}
 
 
-def _store(job_id: int, runs: Mapping[str, Execution], *, overwriting: Sequence[str]) -> None:
+def _store(job_id: int, runs: Mapping[str, NewRun], *, overwriting: Sequence[str]) -> None:
     RunKey.objects.bulk_create(
         (
-            RunKey(job_id=job_id, key=key, execution_id=run.pk, look_at=run.available_at)
+            RunKey(job_id=job_id, key=key, execution_id=run.id, look_at=run.available_at)
             # In order: two that want the same keys wait for one another in a line, never in a ring.
             for key, run in sorted(runs.items(), key=itemgetter(0))
         ),

@@ -17,11 +17,28 @@ from jobs.refusals import Refused
 _MARKED = {"__type__", "__value__"}
 
 
+_AS_JSON = json.JSONEncoder(allow_nan=False, ensure_ascii=False)  # json.dumps would make one for each value
+
+
 def check(args: Sequence[Any], kwargs: Mapping[str, Any], refusal: type[Refused]) -> None:
-    for field, value, kind, name in (("args", args, list | tuple, "a list"), ("kwargs", kwargs, Mapping, "a mapping")):
-        if not isinstance(value, kind):
-            raise refusal(field, f"{field} must be {name}, not {type(value).__name__}.")
-    size = _json_bytes("args", list(args), refusal) + _json_bytes("kwargs", dict(kwargs), refusal)
+    check_size(args_as_json(args, refusal), kwargs_as_json(kwargs, refusal), refusal)
+
+
+def args_as_json(args: Sequence[Any], refusal: type[Refused]) -> str:
+    if not isinstance(args, list | tuple):
+        raise refusal("args", f"args must be a list, not {type(args).__name__}.")
+    return _as_json("args", list(args), refusal)
+
+
+def kwargs_as_json(kwargs: Mapping[str, Any], refusal: type[Refused]) -> str:
+    if not isinstance(kwargs, Mapping):
+        raise refusal("kwargs", f"kwargs must be a mapping, not {type(kwargs).__name__}.")
+    return _as_json("kwargs", dict(kwargs), refusal)
+
+
+def check_size(args: str, kwargs: str, refusal: type[Refused]) -> None:
+    """Of both together, each as its JSON."""
+    size = len(args.encode()) + len(kwargs.encode())
     if size > settings.ONBEAT_JOBS_PAYLOAD_BYTES:
         raise refusal(
             "kwargs",
@@ -30,19 +47,27 @@ def check(args: Sequence[Any], kwargs: Mapping[str, Any], refusal: type[Refused]
         )
 
 
-def _json_bytes(field: str, value: object, refusal: type[Refused]) -> int:
+def _as_json(field: str, value: object, refusal: type[Refused]) -> str:
     try:
-        encoded = json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        text = _AS_JSON.encode(value)
+        encoded = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         # UnicodeEncodeError is a ValueError: half a surrogate pair is no text.
         raise refusal(field, f"The {field} must be plain JSON: {error}.") from None
-    if holds_nul(encoded):
+    if rb"\u0000" in encoded and holds_nul(encoded):  # looking closer takes long
         raise refusal(field, f"The {field} must not hold a NUL character.")
-    objects = [part for level in levels(value) for part in level if isinstance(part, dict)]
-    if any(part.keys() == _MARKED for part in objects):
-        raise refusal(field, f"The {field} must not hold an object of just __type__ and __value__.")
-    if not all(isinstance(name, str) for part in objects for name in part):
-        raise refusal(field, f"The names in the {field} must be text.")
+    for level in levels(value):
+        for part in level:
+            if isinstance(part, dict):
+                _check_names(field, part, refusal)
     if is_too_deep(value):
         raise refusal(field, f"The {field} are nested too deep; keep them flatter.")
-    return len(encoded)
+    return text
+
+
+def _check_names(field: str, part: dict[Any, Any], refusal: type[Refused]) -> None:
+    if part.keys() == _MARKED:
+        raise refusal(field, f"The {field} must not hold an object of just __type__ and __value__.")
+    for name in part:
+        if not isinstance(name, str):
+            raise refusal(field, f"The names in the {field} must be text.")

@@ -8,19 +8,22 @@ Apps may call these within `transaction.atomic()`: a run commits with the app's 
 tests; left out, it is the database's time.
 """
 
+import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 from django.db import transaction
 
 from executions import at_once, lifecycle, run_keys
 from executions.clock import database_now
-from executions.models import MAX_PRIORITY, Execution
+from executions.identity import new_execution_ids
+from executions.models import MAX_PRIORITY
+from executions.new_runs import NewRun
 from executions.outcomes import Cancelled
 from executions.replay import replay as replays_of
 from executions.states import Trigger
@@ -29,6 +32,7 @@ from jobs.finding import find
 from jobs.models import OPEN_STATES, Job
 from jobs.refusals import InvalidRun, JobIsOver, check_text, shown
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 MOST_AT_ONCE = 10_000
@@ -100,22 +104,22 @@ def _ask(job: Job | str, wanted: list[Wanted], *, head_start: timedelta, now: da
     if len(wanted) > MOST_AT_ONCE:
         raise InvalidRun("runs", f"One call takes up to {MOST_AT_ONCE} runs, not {len(wanted)}; send them in parts.")
     now = now or database_now()
-    moments = _each(wanted, lambda _, each: _checked(each, now=now))
-    job = found = find(job)
+    given = _each(wanted, lambda each: _checked(each, now=now))
+    job = find(job)
     if job.state not in OPEN_STATES:
         raise JobIsOver("job", job.key, f"{job.state} and runs no more")
-    rows = _each(wanted, lambda place, each: _row(found, each, moments[place], now=now))
-    for row in rows:
-        if row.trigger == Trigger.MANUAL:
-            row.available_at += head_start
+    like = job.new_execution(now, trigger=Trigger.MANUAL, now=now)
+    as_job_says = _AsJobSays.read(job)
+    ids = new_execution_ids([each.moment for each in given])
+    rows = _each(zip(ids, given, strict=True), lambda pair: _row(*pair, as_job_says, head_start=head_start))
     with transaction.atomic():
-        first_of_key: dict[str, Execution] = {}
+        first_of_key: dict[str, NewRun] = {}
         for row in rows:
             if row.run_key:
                 first_of_key.setdefault(row.run_key, row)
         holders = run_keys.take(job.pk, first_of_key) if first_of_key else {}
-        answers = [Asked(holder := holders.get(row.run_key, row.pk), is_new=holder == row.pk) for row in rows]
-        lifecycle.plan([row for row, answer in zip(rows, answers, strict=True) if answer.is_new])
+        answers = [Asked(holder := holders.get(row.run_key, row.id), is_new=holder == row.id) for row in rows]
+        lifecycle.plan_runs([row for row, answer in zip(rows, answers, strict=True) if answer.is_new], like=like)
     return answers
 
 
@@ -185,37 +189,42 @@ def replay(
     return [execution.pk for execution in replays]
 
 
-def _each(wanted: Sequence[Wanted], make: Callable[[int, Wanted], T]) -> list[T]:
+def _each(given: Iterable[S], make: Callable[[S], T]) -> list[T]:
     """Make something of each; a refusal says which one it is about."""
     made: list[T] = []
     try:
-        for place, each in enumerate(wanted):
-            made.append(make(place, each))
+        for each in given:
+            made.append(make(each))
     except InvalidRun as refused:
         refused.place = len(made)
         raise
     return made
 
 
-def _row(job: Job, wanted: Wanted, moment: datetime, *, now: datetime) -> Execution:
-    is_delayed = wanted.run_at is not None or wanted.delay is not None
-    row = job.new_execution(moment, trigger=Trigger.DELAYED if is_delayed else Trigger.MANUAL, now=now)
-    row.run_key = wanted.run_key
-    if wanted.args is not None:
-        row.args = list(wanted.args)
-    if wanted.kwargs is not None:
-        row.kwargs = dict(wanted.kwargs)
-    if wanted.priority is not None:
-        row.priority = wanted.priority
-    if row.args and job.http:
-        raise InvalidRun("args", "What is sent to a URL is one object: put it into kwargs.")
-    if (wanted.args is None) != (wanted.kwargs is None) and (job.args if wanted.args is None else job.kwargs):
-        payloads.check(row.args, row.kwargs, InvalidRun)  # with what it leaves as the job says
-    return row
+class _Checked(NamedTuple):
+    """A run that can be: when it is wanted, and the payload that was given, as its JSON."""
+
+    wanted: Wanted
+    moment: datetime
+    args: str | None
+    kwargs: str | None
 
 
-def _checked(wanted: Wanted, *, now: datetime) -> datetime:
-    """When it is wanted, if it can be."""
+class _AsJobSays(NamedTuple):
+    """What a run leaves to its job."""
+
+    is_http: bool
+    args: str
+    kwargs: str
+    priority: int
+
+    @classmethod
+    def read(cls, job: Job) -> "_AsJobSays":
+        args, kwargs = (json.dumps(value, ensure_ascii=False) for value in (job.args, job.kwargs))
+        return cls(bool(job.http), args, kwargs, job.priority)
+
+
+def _checked(wanted: Wanted, *, now: datetime) -> _Checked:
     if not isinstance(wanted, Wanted):
         raise InvalidRun("runs", f"Each run must be a Wanted(…), not {shown(wanted)}.")
     _check_key(wanted.run_key)
@@ -224,10 +233,31 @@ def _checked(wanted: Wanted, *, now: datetime) -> datetime:
         raise InvalidRun(
             "priority", f"The priority must be 0 (low) to {MAX_PRIORITY} (critical), not {shown(priority)}."
         )
-    if wanted.args is not None or wanted.kwargs is not None:
-        args = () if wanted.args is None else wanted.args
-        payloads.check(args, {} if wanted.kwargs is None else wanted.kwargs, InvalidRun)
-    return _moment(wanted.run_at, wanted.delay, now=now)
+    args = None if wanted.args is None else payloads.args_as_json(wanted.args, InvalidRun)
+    kwargs = None if wanted.kwargs is None else payloads.kwargs_as_json(wanted.kwargs, InvalidRun)
+    if args or kwargs:
+        payloads.check_size(args or "[]", kwargs or "{}", InvalidRun)
+    return _Checked(wanted, _moment(wanted.run_at, wanted.delay, now=now), args, kwargs)
+
+
+def _row(execution_id: uuid.UUID, checked: _Checked, job: _AsJobSays, *, head_start: timedelta) -> NewRun:
+    wanted = checked.wanted
+    args, kwargs = checked.args or job.args, checked.kwargs or job.kwargs
+    if job.is_http and args != "[]":
+        raise InvalidRun("args", "What is sent to a URL is one object: put it into kwargs.")
+    if (checked.args is None) != (checked.kwargs is None):
+        payloads.check_size(args, kwargs, InvalidRun)  # with what it leaves as the job says
+    is_delayed = wanted.run_at is not None or wanted.delay is not None
+    return NewRun(
+        id=execution_id,
+        fire_time=checked.moment,
+        available_at=checked.moment if is_delayed else checked.moment + head_start,
+        trigger=Trigger.DELAYED if is_delayed else Trigger.MANUAL,
+        run_key=wanted.run_key,
+        priority=job.priority if wanted.priority is None else wanted.priority,
+        args=args,
+        kwargs=kwargs,
+    )
 
 
 def _check_key(key: str) -> None:

@@ -13,9 +13,10 @@ from django.db.models import F, Q
 from executions import lazily, value_lists
 from executions.identity import MILLISECOND, fire_time_of, new_execution_id
 from executions.lifecycle.fires import with_partitions
-from executions.lifecycle.inserts import insert
+from executions.lifecycle.inserts import insert, insert_like
 from executions.lifecycle.rows import change_free
 from executions.models import FROM_JOB, REASON_CHARACTERS, Execution, ExecutionQuerySet
+from executions.new_runs import NewRun
 from executions.outcomes import Unplanned
 from executions.outgoing import Outgoing
 from executions.states import FIRE_TRIGGERS, State, Trigger
@@ -38,10 +39,21 @@ class Split:
 
 
 def plan(executions: Sequence[Execution]) -> None:
-    """Insert the rows of fires and asked-for runs. A fire that already has its row keeps that one."""
+    """Insert the rows of fires and replays. A fire that already has its row keeps that one."""
     if not executions:
         return
     with_partitions(lambda: insert(executions), (execution.fire_time for execution in executions))
+
+
+def plan_runs(runs: Sequence[NewRun], *, like: Execution) -> None:
+    """The same for asked-for runs of one job, without rows of the model: in all other columns they are like this one.
+
+    Rows of the model take longer than all the rest, where they are many.
+    """
+    if not runs:
+        return
+    columns = dict(zip(NewRun._fields, zip(*runs, strict=True), strict=True))
+    with_partitions(lambda: insert_like(like, columns), columns["fire_time"])
 
 
 def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:

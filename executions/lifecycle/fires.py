@@ -13,7 +13,7 @@ from django.db import IntegrityError, connection, transaction
 
 from executions import partitions, value_lists
 from executions.fires import Fire, Stretch
-from executions.identity import new_execution_id
+from executions.identity import new_execution_id, new_execution_ids
 from executions.models import FROM_JOB, REASON_CHARACTERS, Execution
 from executions.states import State, Trigger
 from executions.storable import storable_text
@@ -39,8 +39,9 @@ _SCHEDULED = (State.SCHEDULED, "", None, None, None)  # what a fire has in the c
 def plan_fires(fires: Sequence[Fire], stretches: Sequence[Stretch], *, now: datetime) -> None:
     """Insert fires as SCHEDULED, and stretches of fires that will not run as one SKIPPED row each, with the reason."""
     kinds = _OF_STRETCHES if stretches else _OF_FIRES
+    ids = new_execution_ids([fire.fire_time for fire in fires])
     rows: list[Sequence[object]] = [
-        (new_execution_id(fire.fire_time), *fire, *_SCHEDULED)[: len(kinds)] for fire in fires
+        (execution_id, *fire, *_SCHEDULED)[: len(kinds)] for execution_id, fire in zip(ids, fires, strict=True)
     ]
     rows += [_skipped(stretch, now) for stretch in stretches]
     if rows:

@@ -369,7 +369,7 @@ def test_whatever_happens_to_executions_every_step_is_one_that_the_model_allows(
 ) -> None:
     # The same ids each time: rows are chosen by their order, and an example must be the same when it is run again.
     chance = Random()
-    monkeypatch.setattr("executions.identity.secrets", SimpleNamespace(randbits=chance.getrandbits))
+    monkeypatch.setattr("executions.identity.secrets", SimpleNamespace(token_bytes=chance.randbytes))
     jobs = [a_job(now=noon, **policy) for policy in JOBS]
     profile = settings(
         max_examples=int(LONG_RUN or (30 if is_full else 60)),  # half as many where each takes twice as long

@@ -220,6 +220,16 @@ def test_values_that_python_takes_for_equal_are_kept_apart() -> None:
     assert sorted(map(repr, found)) == sorted(map(repr, alike))
 
 
+def test_rows_like_another_have_its_values_in_all_other_columns() -> None:
+    made: list[Model] = []
+    for after in (None, [1], [True]):
+        entry = an_entry(3)
+        entry.before, entry.after = {"a": 1}, after
+        made.append(entry)
+    given = {"before": ['{"a": 1}'] * 3, "after": [None, "[1]", "[true]"]}
+    assert stored_by(lambda _: many_rows.insert_like(an_entry(3), given), made) == stored_by(saved, made)
+
+
 def test_null_is_no_json_null() -> None:
     many_rows.insert([an_entry(0), an_entry(1)])
     many_rows.insert([an_entry(0)])

@@ -141,6 +141,14 @@ def test_a_payload_is_measured_with_what_it_leaves_as_the_job_says(noon: datetim
         runs.run(job, args=["x" * 60], now=noon)
 
 
+def test_a_payload_is_measured_in_bytes_also_where_the_job_says_it(noon: datetime, settings: Settings) -> None:
+    job = a_job(now=noon, kwargs={"a": "é" * 40})
+    settings.ONBEAT_JOBS_PAYLOAD_BYTES = 100  # 89 of them are the job's
+    assert row_of(runs.run(job, args=["1234567"], now=noon)).kwargs == {"a": "é" * 40}
+    with pytest.raises(InvalidRun, match="take 101 bytes and the limit is 100"):
+        runs.run(job, args=["12345678"], now=noon)
+
+
 def test_what_was_asked_for_stays_as_it_was_when_the_job_changes(job: Job, noon: datetime) -> None:
     asked = runs.run(job, delay=seconds(60), now=noon)
     definitions.change(job, version=1, kwargs={"a": 2}, queue="other", now=noon)

@@ -1,17 +1,19 @@
 """Ask for ten thousand runs in one call: all or nothing, in order, in a constant number of statements."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from executions import lifecycle
 from executions.models import Execution, RunKey
 from jobs import runs
 from jobs.models import Job
 from jobs.refusals import InvalidRun
-from jobs.runs import Wanted
+from jobs.runs import Asked, Wanted
 from tests.making import a_job, planned, seconds
 from tests.rows import everything
 
@@ -32,6 +34,14 @@ def statements(job: Job, wanted: list[Wanted], now: datetime) -> int:
     ) as asked:
         assert len(runs.run_many(job, wanted, now=now)) == len(wanted)
     return len(asked)
+
+
+def facts(asked: Asked) -> dict[str, object]:
+    """Of its row, all but the id."""
+    row = Execution.objects.with_id(asked.execution_id).get()
+    return {
+        field.attname: getattr(row, field.attname) for field in Execution._meta.concrete_fields if field.name != "id"
+    }
 
 
 @pytest.mark.full  # SQLite's limit on variables makes Django split long statements
@@ -69,6 +79,54 @@ def test_ten_thousand_runs_with_mixed_keys_are_answered_in_their_order(job: Job,
             assert (row.kwargs, row.available_at) == (one.kwargs, noon + (one.delay or timedelta(0)))
     assert stored[answers[102].execution_id].kwargs == {"n": "first"}
     assert RunKey.objects.count() == 3
+
+
+def test_each_of_many_runs_is_stored_as_if_it_was_asked_for_alone(noon: datetime) -> None:
+    job = a_job(now=noon, args=["é"], kwargs={"a": [1, None]}, priority=3, queue="mail")
+    wanted = [
+        Wanted(),
+        Wanted(delay=seconds(0)),
+        Wanted(run_at=noon + seconds(5), run_key='user\'s "key" – 100 %'),
+        Wanted(args=[1]),
+        Wanted(args=(True,), priority=0),
+        Wanted(kwargs={"deep": [{"er": 1.5}], "text": "é 😀 \\ \" ' %s \\u0000"}),
+        Wanted(args=[], kwargs={}, priority=9),
+    ]
+    answers = runs.run_many(job, wanted, now=noon)
+    many = [facts(answer) for answer in answers]
+    Execution.objects.all().delete()
+    alone = [facts(runs.run(job, now=noon, **vars(each))) for each in wanted]
+    assert list(map(repr, many)) == list(map(repr, alone))  # True is no 1 there
+    assert [row["args"] for row in many] == [["é"], ["é"], ["é"], [1], [True], ["é"], []]
+    assert many[0]["kwargs"] == {"a": [1, None]}
+    assert many[5]["kwargs"] == wanted[5].kwargs
+
+
+@pytest.mark.parametrize("payload", [{}, {"args": [1], "kwargs": {"a": 2}}], ids=["as the job says", "given"])
+def test_a_payload_that_all_have_is_sent_to_the_database_once(payload: dict[str, Any], noon: datetime) -> None:
+    job = a_job(now=noon, kwargs={"a": 1})
+    with CaptureQueriesContext(connection) as asked:
+        runs.run_many(job, [Wanted(**payload)] * 50, now=noon)
+    (insert,) = (query["sql"] for query in asked if query["sql"].startswith("INSERT INTO onbeat_execution"))
+    assert insert.count('"a"') == 1
+    row = {"args": [], "kwargs": {"a": 1}} | payload
+    assert Execution.objects.filter(**row).count() == 50
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [({"priority": 10}, "not 10"), ({"args": ["x" * 60]}, "the limit is 100")],
+    ids=["alone", "with what the job says"],
+)
+def test_a_refusal_tells_which_run_it_is_about(
+    bad: dict[str, Any], words: str, noon: datetime, settings: Settings
+) -> None:
+    settings.ONBEAT_JOBS_PAYLOAD_BYTES = 100
+    job = a_job(now=noon, kwargs={"a": "x" * 60})
+    with pytest.raises(InvalidRun, match=words) as refusal:
+        runs.run_many(job, [Wanted(), Wanted(args=[1]), Wanted(**bad), Wanted()], now=noon)
+    assert refusal.value.place == 2
+    assert not Execution.objects.exists()
 
 
 def test_one_bad_run_refuses_all(job: Job, noon: datetime) -> None:

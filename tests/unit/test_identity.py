@@ -6,7 +6,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from executions.identity import earliest_id, fire_time_of, ids_beginning, milliseconds, new_execution_id
+from executions.identity import (
+    earliest_id,
+    fire_time_of,
+    ids_beginning,
+    milliseconds,
+    new_execution_id,
+    new_execution_ids,
+)
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -55,8 +62,16 @@ def test_many_ids_of_one_instant_differ(noon: datetime) -> None:
     assert len({new_execution_id(noon) for _ in range(10_000)}) == 10_000
 
 
+def test_ids_that_are_made_together_stand_in_the_order_of_their_fire_times(noon: datetime) -> None:
+    fire_times = [noon + n * MILLISECOND for n in (5, 0, 5, 3)]
+    ids = new_execution_ids(fire_times)
+    assert [fire_time_of(execution_id) for execution_id in ids] == fire_times
+    assert len(set(ids)) == 4
+    assert new_execution_ids([]) == []
+
+
 def test_all_other_bits_are_random(noon: datetime) -> None:
-    ids = [new_execution_id(noon).int for _ in range(200)]
+    ids = [execution_id.int for execution_id in new_execution_ids([noon] * 200)]
     ones, zeros = 0, 0
     for number in ids:
         ones, zeros = ones | number, zeros | ~number
