@@ -78,7 +78,7 @@ def test_missing_migrations_are_told(client: Client, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("executions.health._is_migrated", False)
     from django.db.migrations.recorder import MigrationRecorder
 
-    MigrationRecorder.Migration.objects.filter(app="onbeat_beat", name__startswith="0002").delete()
+    MigrationRecorder.Migration.objects.filter(app="onbeat_beat", name__startswith="0003").delete()
     response = client.get("/health/ready")
     assert response.status_code == 503
     assert response.json()["checks"] == {

@@ -128,12 +128,12 @@ def test_a_lease_that_is_lost_while_its_message_is_being_sent_ends_no_beat_and_s
     other = Leases(forgetful.link, holder="other", life=seconds(10))
     mark = lifecycle.mark_queued
 
-    def lose_the_lease_and_mark(confirmed: Sequence[Outgoing], *, now: datetime) -> int:
+    def lose_the_lease_and_mark(confirmed: Sequence[Outgoing], **moments: datetime) -> int:
         forgetful.forget_all()
         if is_taken:
             Members(forgetful.link, beat="other").renew()
             other.take([execution_key(row) for row in Execution.objects.all()])
-        return mark(confirmed, now=now)
+        return mark(confirmed, **moments)
 
     monkeypatch.setattr(lifecycle, "mark_queued", lose_the_lease_and_mark)
     assert me.tick(noon + seconds(60)).published == 1
