@@ -5,15 +5,17 @@ Invariant: it happens only if the claim still stands, as `rows.held_by` says it.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Model
+from django.db.models import JSONField
 
 from executions import value_lists
 from executions.identity import MILLISECOND, fire_time_of
 from executions.models import Attempt, Execution
 from executions.outcomes import Claim
+from executions.states import Outcome
 
 ASKED_TO_STOP = "AND cancel_requested_at IS NOT NULL"
 NOT_ASKED_TO_STOP = "AND cancel_requested_at IS NULL"
@@ -23,44 +25,52 @@ UPDATE onbeat_execution SET {changes}
 WHERE id = %s AND fire_time >= %s AND fire_time < %s
 AND state = 'RUNNING' AND attempt = %s AND worker = %s AND started_at = %s {only}
 """
-_RECORD = "INSERT INTO onbeat_attempt ({columns}) SELECT {values}"
-# On PostgreSQL both are one statement, which needs no transaction around it. SQLite cannot say that.
-_BOTH = f"WITH ended AS ({_CHANGE} RETURNING 1) {_RECORD} FROM ended"
+_RECORDED = (
+    "execution_id",
+    "fire_time",
+    "number",
+    "outcome",
+    "worker",
+    "started_at",
+    "finished_at",
+    "error",
+    "response",
+)
+_RECORD = f"INSERT INTO onbeat_attempt ({', '.join(_RECORDED)}) SELECT {', '.join(['%s'] * len(_RECORDED))}"
+_DOCUMENTS = {
+    field.attname: field
+    for field in (*Execution._meta.concrete_fields, *Attempt._meta.concrete_fields)
+    if isinstance(field, JSONField)
+}
 
 
-def end_attempt(claim: Claim, attempt: Attempt, changes: Mapping[str, object], *, only: str = "") -> bool:
+def end_attempt(
+    claim: Claim, outcome: Outcome, changes: Mapping[str, object], *, error: str, now: datetime, only: str = ""
+) -> bool:
     """Change the claimed execution and record its attempt. False: the claim no longer stands, or `only` does not hold.
 
     Its commit is waited for: the message is let go next, and the work would be lost to a server that forgets it.
     """
     fire_time = fire_time_of(claim.execution_id)
     fence = (claim.execution_id, fire_time, fire_time + MILLISECOND, claim.attempt, claim.worker, claim.started_at)
-    changed = _stored(Execution, changes)
-    change = [*changed.values(), *map(value_lists.parameter, fence)]
-    names = [field.attname for field in Attempt._meta.concrete_fields if not field.primary_key]
-    recorded = _stored(Attempt, {name: getattr(attempt, name) for name in names})
-    parts = {
-        "changes": ", ".join(f"{column} = %s" for column in changed),
-        "only": only,
-        "columns": ", ".join(recorded),
-        "values": ", ".join(["%s"] * len(recorded)),
-    }
+    change = [*(_stored(name, value) for name, value in changes.items()), *map(value_lists.parameter, fence)]
+    attempt = (claim.execution_id, fire_time, claim.attempt, outcome, claim.worker, claim.started_at, now, error)
+    record = [_stored(name, value) for name, value in zip(_RECORDED, (*attempt, claim.response), strict=True)]
+    changed = _CHANGE.format(changes=", ".join(f"{name} = %s" for name in changes), only=only)
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(_BOTH.format(**parts), [*change, *recorded.values()])
+            cursor.execute(f"WITH ended AS ({changed} RETURNING 1) {_RECORD} FROM ended", [*change, *record])
             return bool(cursor.rowcount)
-        with transaction.atomic():
-            cursor.execute(_CHANGE.format(**parts), change)
+        with transaction.atomic():  # SQLite cannot say both in one
+            cursor.execute(changed, change)
             has_changed = bool(cursor.rowcount)
             if has_changed:
-                cursor.execute(_RECORD.format(**parts), list(recorded.values()))
+                cursor.execute(_RECORD, record)
             return has_changed
 
 
-def _stored(model: type[Model], values: Mapping[str, object]) -> dict[str, Any]:
-    """By column, as the database takes them."""
-    fields = {name: model._meta.get_field(name) for name in values}
-    return {
-        str(field.column): field.get_db_prep_save(values[name], connection)  # type: ignore[union-attr]
-        for name, field in fields.items()
-    }
+def _stored(name: str, value: object) -> Any:
+    """As the database takes it."""
+    if name in _DOCUMENTS:
+        return _DOCUMENTS[name].get_db_prep_save(value, connection)
+    return value_lists.parameter(str(value) if isinstance(value, str) else value)

@@ -101,14 +101,12 @@ def stop(claim: Claim, *, now: datetime, error: str = "", outcome: Outcome = Out
 
 def _end(claim: Claim, outcome: Outcome, *, now: datetime, error: str = "", only: str = "", **changes: object) -> bool:
     """End the claimed attempt, if it is still the claimant's to end, and record it."""
-    pair, times = (claim.execution_id, claim.attempt), (claim.started_at, now)
-    attempt = Attempt.ended(*pair, outcome, claim.worker, *times, error, claim.response)
     changes |= {"error": error, "fingerprint": of_error(error), "awaited_until": None, "response": None}
     if claim.limited_job is None:
-        return end_attempt(claim, attempt, changes, only=only)
+        return end_attempt(claim, outcome, changes, error=error, now=now, only=only)
     with transaction.atomic():
         concurrency.lock([claim.limited_job])
-        if not end_attempt(claim, attempt, changes, only=only):
+        if not end_attempt(claim, outcome, changes, error=error, now=now, only=only):
             return False
         wake(claim.limited_job, now=now)
     return True
