@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos import ledger
+from chaos.forgotten import Stretch, remembered
 from chaos.journal import Entry
 from chaos.ledger import Run
 from chaos.load import made_at_the_beginning
@@ -70,6 +71,7 @@ class Evidence:
     attempts: Sequence[Attempt] = ()
     versions: Sequence[Version] = ()
     runs: Sequence[Run] = ()
+    forgotten: int = 0  # runs that are not among them: a crashed PostgreSQL has forgotten their claims
     journal: Sequence[Entry] = ()
     marks: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # how often a row became QUEUED
     copies: Mapping[tuple[str, int], int] = field(default_factory=Counter)  # how often its message was published
@@ -106,23 +108,29 @@ def collect(
     drained_within: float,
     drained_after: float | None,
     findings: Sequence[str],
+    crashes: Sequence[Stretch],
 ) -> Evidence:
     with servers.database() as database:
 
         def ask(question: str) -> list[tuple[Any, ...]]:
             return database.execute(question.encode()).fetchall()
 
+        attempts, limits = [Attempt(*values) for values in ask(_ATTEMPTS)], dict(ask(_LIMITS))
+        runs = ledger.read(folder)
+        recorded = {(each.execution, each.number): each.started_at.timestamp() for each in attempts}
+        kept = remembered(runs, recorded=recorded, limited=limits, crashes=crashes)
         return Evidence(
             began_at=began_at,
             until=until,
             rows=[Row(*values) for values in ask(_ROWS)],
-            attempts=[Attempt(*values) for values in ask(_ATTEMPTS)],
+            attempts=attempts,
             versions=[Version(*values) for values in ask(_VERSIONS)],
-            runs=ledger.read(folder),
+            runs=kept,
+            forgotten=len(runs) - len(kept),
             journal=journal,
             marks=Counter({(execution, attempt): count for execution, attempt, count in ask(_MARKS)}),
             copies=copies,
-            limits=dict(ask(_LIMITS)),
+            limits=limits,
             load={job.key: job.step for job in made_at_the_beginning() if job.step is not None},
             drained_within=drained_within,
             drained_after=drained_after,

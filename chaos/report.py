@@ -25,6 +25,7 @@ def facts(verdict: Verdict) -> dict[str, Any]:
         "asked_for": len(due) - len(fires),
         "states": dict(sorted(Counter(row.state for row in due).items())),
         "runs": len(found.runs),
+        "forgotten": found.forgotten,
         "attempts": dict(sorted(Counter(each.outcome for each in found.attempts).items())),
         "messages": sum(found.copies.values()),
         "published_twice": sum(count - 1 for count in found.copies.values()),
@@ -60,6 +61,11 @@ def in_words(verdict: Verdict) -> str:
         f"seed {said['seed']}, {said['seconds']:.0f} s, {said['beats']} beats, {said['workers']} workers",
         f"  fires      {said['fires']:,} rows of schedules, {said['asked_for']:,} asked for: {_listed(said['states'])}",
         f"  runs       {said['runs']:,} by handlers; attempts: {_listed(said['attempts'])}",
+        *(
+            [f"             {said['forgotten']} more, forgotten by a PostgreSQL that crashed"]
+            if said["forgotten"]
+            else []
+        ),
         f"  messages   {said['messages']:,}, {said['published_twice']:,} of them published again",
         f"  callers    {_listed(said['deeds'])}; {said['unanswered']} without an answer",
         f"  faults     {sum(said['faults'].values())}, and {said['struck_nobody']} that struck nobody",

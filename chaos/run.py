@@ -14,6 +14,7 @@ import psycopg
 from chaos import evidence, load, plan
 from chaos.callers import Caller, PythonCaller, RestCaller
 from chaos.evidence import DRAINED_WITHIN_SECONDS, Evidence, moment
+from chaos.forgotten import CRASHES
 from chaos.journal import Journal
 from chaos.judge import Breach, judge
 from chaos.plan import Crew, Fault
@@ -172,6 +173,7 @@ class _Run:
             drained_within=self._drained_within,
             drained_after=drained_after,
             findings=[*self._world.platform.findings, *self._own_faults(callers)],
+            crashes=[(one.began_at, one.ended_at) for one in self._striker.struck if one.fault.kind in CRASHES],
         )
 
     def _own_faults(self, callers: Sequence[Caller]) -> Iterator[str]:

@@ -4,6 +4,7 @@
 process and thread that passes it, so that whoever is told can hit it exactly there and not a moment later.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,16 +25,15 @@ def watch_beat(at: At) -> None:
     from beat.planning import Planner
     from executions import lifecycle, queues
 
-    is_planning = False
+    planning: set[int] = set()  # the threads that plan: a beat does it aside, too
     exchange = queues.exchange().name.encode()
 
     def plan_due(wrapped: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        nonlocal is_planning
-        is_planning = True
+        planning.add(threading.get_ident())
         try:
             planned = wrapped(*args, **options)
         finally:
-            is_planning = False
+            planning.discard(threading.get_ident())
         if planned.fires:
             at("planned")
         return planned
@@ -41,7 +41,7 @@ def watch_beat(at: At) -> None:
     def take(wrapped: Callable[..., list[bool]], *args: Any, **options: Any) -> list[bool]:
         taken = wrapped(*args, **options)
         if any(taken):
-            at("leased-to-plan" if is_planning else "leased-to-publish")
+            at("leased-to-plan" if threading.get_ident() in planning else "leased-to-publish")
         return taken
 
     def plan_fires(wrapped: Callable[..., None], fires: Any, *args: Any, **options: Any) -> None:

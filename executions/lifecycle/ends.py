@@ -2,7 +2,7 @@
 
 import uuid
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -13,6 +13,7 @@ from executions.fingerprint import of_error
 from executions.identity import fire_time_of
 from executions.lifecycle.attempts import ASKED_TO_STOP, NOT_ASKED_TO_STOP, end_attempt
 from executions.lifecycle.rows import ask_to_stop, held_by
+from executions.lifecycle.running import start_unlimited
 from executions.models import REASON_CHARACTERS, Attempt, Execution, ExecutionQuerySet
 from executions.outcomes import Cancelled, Claim, Finish, Rescued, Wish
 from executions.retry import RetryPolicy, may_try_again, spread_of
@@ -103,13 +104,25 @@ def _end(claim: Claim, outcome: Outcome, *, now: datetime, error: str = "", only
     """End the claimed attempt, if it is still the claimant's to end, and record it."""
     changes |= {"error": error, "fingerprint": of_error(error), "awaited_until": None, "response": None}
     if claim.limited_job is None:
-        return end_attempt(claim, outcome, changes, error=error, now=now, only=only)
+        return end_attempt(claim, outcome, changes, error=error, now=now, only=only) or _end_forgotten(
+            claim, outcome, changes, error=error, now=now, only=only
+        )
     with transaction.atomic():
         concurrency.lock([claim.limited_job])
         if not end_attempt(claim, outcome, changes, error=error, now=now, only=only):
             return False
         wake(claim.limited_job, now=now)
     return True
+
+
+def _end_forgotten(
+    claim: Claim, outcome: Outcome, changes: Mapping[str, object], *, error: str, now: datetime, only: str
+) -> bool:
+    """A server that crashed forgot the claim, whose commit was not waited for. If nobody has taken the attempt since,
+    it is still its claimant's: claimed again as it was, and ended."""
+    with transaction.atomic():
+        is_ours = start_unlimited(claim.execution_id, claim.attempt, worker=claim.worker, now=claim.started_at)
+        return is_ours and end_attempt(claim, outcome, changes, error=error, now=now, only=only)
 
 
 def finish_of(claim: Claim, *, ended_at: Collection[datetime]) -> Finish | None:

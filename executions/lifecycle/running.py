@@ -32,7 +32,7 @@ def claim(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) 
     """SCHEDULED or QUEUED → RUNNING. None: the attempt is taken, over or no longer wanted."""
     if not is_ours(execution_id):
         return None
-    if _start_unlimited(execution_id, attempt, worker=worker, now=now):
+    if start_unlimited(execution_id, attempt, worker=worker, now=now):
         return Claim(execution_id, attempt, worker, now)
     claimable = Execution.objects.with_id(execution_id).filter(_is_wanted(now), attempt=attempt, state__in=CLAIMABLE)
     job_id = claimable.values_list("job_id", flat=True).first()
@@ -64,7 +64,7 @@ AND NOT EXISTS (SELECT 1 FROM onbeat_job WHERE onbeat_job.id = job_id AND max_co
 """
 
 
-def _start_unlimited(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) -> bool:
+def start_unlimited(execution_id: uuid.UUID, attempt: int, *, worker: str, now: datetime) -> bool:
     """Claim it, if its job has no limit."""
     fire_time = fire_time_of(execution_id)
     parameters = (worker, now, now, execution_id, fire_time, fire_time + MILLISECOND, attempt, now + MOVED)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import connection
 
 from executions import lifecycle
 from executions.models import Attempt, Execution
@@ -183,3 +184,53 @@ def test_a_retry_that_waits_can_be_hurried_and_nothing_else(job: Job, execution:
     execution.refresh_from_db()
     assert (execution.available_at, execution.reason) == (noon, "its retry was hurried")
     assert lifecycle.hurry([execution.pk], now=noon) == 0
+
+
+# ── A claim that a crashed server has forgotten ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("state", [State.SCHEDULED, State.QUEUED])
+def test_work_whose_claim_was_forgotten_ends_as_it_should_if_nobody_has_taken_it(noon: datetime, state: State) -> None:
+    execution = planned(a_job(now=noon), noon)
+    claim = claimed(execution, now=noon)
+    Execution.objects.update(state=state, worker="", started_at=None, heartbeat_at=None)
+    assert lifecycle.succeed(claim, result={"sum": 3}, now=noon + seconds(9)) is Finish.SUCCEEDED
+    execution.refresh_from_db()
+    assert (execution.state, execution.worker, execution.started_at) == (State.SUCCEEDED, claim.worker, noon)
+    assert execution.attempts.get().outcome == Outcome.SUCCEEDED
+
+
+def test_work_whose_claim_was_forgotten_and_given_to_another_is_refused_and_the_others_is_not(noon: datetime) -> None:
+    execution = planned(a_job(now=noon), noon)
+    forgotten = claimed(execution, now=noon, worker="first@here")
+    Execution.objects.update(state=State.QUEUED, worker="", started_at=None, heartbeat_at=None)
+    second = claimed(execution, now=noon + seconds(5), worker="second@here")
+    assert lifecycle.succeed(forgotten, result=None, now=noon + seconds(6)) is Finish.REFUSED
+    assert lifecycle.fail(forgotten, error="too late", now=noon + seconds(6)) is Finish.REFUSED
+    execution.refresh_from_db()
+    assert (execution.state, execution.worker) == (State.RUNNING, "second@here")
+    assert lifecycle.succeed(second, result=None, now=noon + seconds(7)) is Finish.SUCCEEDED
+
+
+@pytest.mark.full
+@pytest.mark.django_db(transaction=True)
+def test_the_commit_of_a_claim_is_not_waited_for_and_that_of_a_finish_is(noon: datetime) -> None:
+    """As the server itself has it when the row is written."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE said (state text, waits text)")
+        cursor.execute(
+            "CREATE FUNCTION say() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "INSERT INTO said VALUES (new.state, current_setting('synchronous_commit')); RETURN new; END $$"
+        )
+        cursor.execute("CREATE TRIGGER say AFTER UPDATE ON onbeat_execution FOR EACH ROW EXECUTE FUNCTION say()")
+    try:
+        execution = planned(a_job(now=noon), noon)
+        lifecycle.mark_queued([execution], now=noon)
+        claim = claimed(execution, now=noon)
+        lifecycle.succeed(claim, result=None, now=noon)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT state, waits FROM said")
+            assert cursor.fetchall() == [("QUEUED", "off"), ("RUNNING", "off"), ("SUCCEEDED", "on")]
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TRIGGER say ON onbeat_execution; DROP FUNCTION say; DROP TABLE said")
