@@ -5,6 +5,7 @@ planned, in threads with database connections of their own. Invariant: a tick en
 done, and an error there is the tick's.
 """
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, Protocol, TypeVar
@@ -18,6 +19,9 @@ T = TypeVar("T")
 class Aside(Protocol):
     def submit(self, deed: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]": ...
 
+    def begin_anew(self) -> None:
+        """Whatever is done aside from now on is done on connections that are new."""
+
 
 class AtOnce:
     """Nothing is put aside: on a database with one writer at a time it would only wait."""
@@ -30,20 +34,31 @@ class AtOnce:
             done.set_exception(error)
         return done
 
+    def begin_anew(self) -> None:
+        """Its connection is that of the tick."""
+
+
+class _Here(threading.local):
+    beginnings = 0  # that this thread has heard of
+
 
 class AsideThreads:
     """Two things at a time: to write down, and to plan."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="aside")
+        self._beginnings = 0
+        self._here = _Here()
+
+    def begin_anew(self) -> None:
+        self._beginnings += 1  # each thread closes its own connection: nobody else may
 
     def submit(self, deed: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
         def do() -> T:
-            try:
-                return deed(*args, **kwargs)
-            except Exception:
-                connection.close()  # that of this thread: the next deed begins with another
-                raise
+            if self._here.beginnings != self._beginnings:
+                self._here.beginnings = self._beginnings
+                connection.close()
+            return deed(*args, **kwargs)
 
         return self._threads.submit(do)
 

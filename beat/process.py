@@ -117,6 +117,7 @@ class BeatProcess:
             return self._step()
         except Exception as error:
             connection.close()
+            self._ticker.aside.begin_anew()  # what broke one connection has most often broken all
             if is_outage(error):
                 what = "the database is away: nothing is planned until it answers"
                 self._say_trouble(what, partial(why_away, error))
