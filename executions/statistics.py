@@ -27,9 +27,9 @@ def roll_up(now: datetime, *, hours: int | None = None) -> int:
     """Count the executions of the last hours anew; returns how many counts were written.
 
     If nothing is said these are the current hour and the one before, and one of the day before them, by the minute:
-    called every minute or two, each of these is looked at once an hour, rarer calls look at some of them in the next
-    hours. Costs what the hours hold. While there are no
-    totals it is the whole day, and hours before it get theirs from their counts, newest first.
+    called every minute or two, each of these is looked at once an hour, rarer calls come to some of them an
+    hour or two later. Costs what the hours hold. While there are no totals it is the whole day, and hours before it get
+    theirs from their counts, newest first.
     """
     now = now.astimezone(UTC)
     current = now.replace(minute=0, second=0, microsecond=0)
