@@ -144,3 +144,25 @@ def test_schedules_stay_in_the_database_however_many_differ(noon: datetime) -> N
     finally:
         tracemalloc.stop()
     assert most_bytes < 300_000
+
+
+def instant(at: datetime) -> dict[str, Any]:
+    return {"kind": "ONCE", "expression": at.isoformat(), "next_fire_at": at}
+
+
+@pytest.mark.parametrize("kind", ["instants", "intervals", "bounds that are far away"])
+def test_what_makes_no_difference_counts_as_one(kind: str, noon: datetime) -> None:
+    moments = [noon + timedelta(seconds=60 + number, microseconds=number % 3) for number in range(12)]
+    far = [
+        {"start_at": noon - timedelta(hours=1 + number), "end_at": noon + timedelta(days=2 + number)}
+        for number in range(12)
+    ]
+    hourly = {"kind": "EVERY", "expression": "3600"}
+    columns = {
+        "instants": [instant(at.astimezone(ZONES[at.second % 4])) for at in moments],
+        "intervals": [hourly | {"anchor_at": at - timedelta(days=9), "next_fire_at": at} for at in moments],
+        "bounds that are far away": [each | every_minute_apart(1, noon)[0] for each in far],
+    }
+    store(columns[kind], noon)
+    chosen = alike.choose(noon, noon, most=1)
+    assert ([jobs for _, jobs in chosen.said], chosen.is_all) == ([12], True)
