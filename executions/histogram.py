@@ -23,7 +23,7 @@ LAST = math.ceil(math.log(LONGEST / _LEAST) * BUCKETS_PER_LN)
 
 
 def bucket(duration: timedelta) -> int:
-    """Which one a duration lies in. `executions/statistics.py` says the same in SQL."""
+    """Which one a duration lies in. `executions/counted.py` says the same in SQL."""
     steps = math.log(max(duration, _LEAST) / _LEAST) * BUCKETS_PER_LN
     return min(math.ceil(steps - TOLERANCE), LAST)
 

@@ -16,8 +16,8 @@ from django.db.models import F, Max, QuerySet, Sum, TextField
 from django.db.models.functions import Cast
 
 from executions import histogram
+from executions.counted import ENDED, Joined
 from executions.models import HourlyCount, HourlyTotal
-from executions.statistics import ENDED, Joined
 
 _KEY = ("hour", "state")
 

@@ -291,7 +291,7 @@ class RunKey(models.Model):
 
 
 class HourlySums(models.Model):
-    """What is known of executions that fired in one hour and are in a state; `executions/statistics.py` says of which.
+    """What is known of executions that fired in one hour and are in a state; `executions/counted.py` says of which.
 
     Kept longer than the executions.
     """
@@ -316,7 +316,7 @@ class HourlySums(models.Model):
 
 
 class HourlyCount(HourlySums):
-    """The executions of one job: what its charts are drawn from. Written by `executions/statistics.py` alone."""
+    """The executions of one job: what its charts are drawn from. Written by `executions/stored_hours.py` alone."""
 
     job = models.ForeignKey(
         "onbeat_jobs.Job", on_delete=models.CASCADE, related_name="hourly_counts", db_index=False, db_constraint=False

@@ -64,8 +64,10 @@ def _going(start: datetime, end: datetime, stays: Mapping[str, Q]) -> ExecutionQ
 def prune(now: datetime, *, batch_size: int = BATCH_SIZE, most_batches: int = MOST_BATCHES) -> Pruned:
     """Remove what is past its days, as much as one call may. Not within a transaction: that would use the months."""
     ended_before = _days_ago(now, settings.ONBEAT_EXECUTIONS_RETENTION_DAYS)
-    stays = _what_stays(now)
-    months, kept, has_more = _drop_months(ended_before, stays)
+    over = partitions.ended_before(ended_before)
+    # What stays is asked only where something could go: the question reads all schedules.
+    stays = _what_stays(now) if over or not partitions.are_used() else {}
+    months, kept, has_more = _drop_months(over, stays)
     # What somebody uses is dropped another time, whole.
     spans = _spans([month for month, why in kept.items() if why != partitions.IN_USE], ended_before)
     gone: Counter[str] = Counter()
@@ -172,12 +174,12 @@ def _days_ago(now: datetime, days: int) -> datetime:
     return now - timedelta(days=days)
 
 
-def _drop_months(ended_before: datetime, stays: Mapping[str, Q]) -> tuple[list[Month], dict[Month, str], bool]:
+def _drop_months(over: Iterable[Month], stays: Mapping[str, Q]) -> tuple[list[Month], dict[Month, str], bool]:
     """Which were dropped, which were not and why, and whether there was no time for others."""
     months: list[Month] = []
     kept: dict[Month, str] = {}
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    for month in partitions.ended_before(ended_before):
+    for month in over:
         if reason := partitions.drop(month, unless=stays):
             kept[month] = reason
         else:

@@ -123,12 +123,14 @@ def in_step(every: Every, since: datetime) -> datetime:
 
 
 def _of_interval(every: Every, start: datetime, first: datetime, end: datetime) -> Counter[int]:
-    step, anchor = timedelta(seconds=every.seconds), every.anchor.astimezone(UTC)
+    # In whole microseconds since the start: moments are ten times as slow, and there may be thousands of intervals.
+    step, slot_length = every.seconds * 1_000_000, SLOT // _MICROSECOND
+    anchor, since, until = ((moment - start) // _MICROSECOND for moment in (every.anchor.astimezone(UTC), first, end))
     counts: Counter[int] = Counter()
-    fire = first + (anchor - first) % step
-    while fire < end:
-        slot = (fire - start) // SLOT
-        many = -((fire - min(end, start + (slot + 1) * SLOT)) // step)  # up to the end of its slot
+    fire = since + (anchor - since) % step
+    while fire < until:
+        slot = fire // slot_length
+        many = -((fire - min(until, (slot + 1) * slot_length)) // step)  # up to the end of its slot
         counts[slot] = many
         fire += many * step
     return counts

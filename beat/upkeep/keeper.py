@@ -29,6 +29,7 @@ class Upkeep:
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
         self._done_at: dict[str, datetime] = {}
+        self._rests: dict[str, timedelta] = {}  # since it was begun
         self._looked_at: tuple[datetime, float] | None = None  # by the database's clock, by the monotonic one
         self._trusts_silence_from = 0.0
         self._errors: dict[str, str] = {}
@@ -40,9 +41,11 @@ class Upkeep:
         for duty in DUTIES:
             if self._was_done_lately(duty, now) or self._must_wait(duty):
                 continue
-            if self._leases.take([duty_key(duty.name)], life=_lease_life(duty)) == [True]:
+            if self._leases.take([duty_key(duty.name)], life=_lease_life(duty.every)) == [True]:
                 self._done_at[duty.name] = now
+                begin = time.monotonic()
                 self._do(duty, now)
+                self._rest(duty, time.monotonic() - begin)
 
     def _look_at_the_clocks(self, now: datetime) -> None:
         """If time stood still or was set, heartbeats are older than they seem, or seem older than they are."""
@@ -60,7 +63,13 @@ class Upkeep:
 
     def _was_done_lately(self, duty: Duty, now: datetime) -> bool:
         done_at = self._done_at.get(duty.name)
-        return done_at is not None and abs(now - done_at) < duty.every  # also after a clock was set back
+        rests = self._rests.get(duty.name, duty.every)
+        return done_at is not None and abs(now - done_at) < rests  # also after a clock was set back
+
+    def _rest(self, duty: Duty, took_seconds: float) -> None:
+        rests = self._rests[duty.name] = max(duty.every, timedelta(seconds=duty.rests_times * took_seconds))
+        if rests > duty.every:
+            self._leases.take([duty_key(duty.name)], life=_lease_life(rests))  # else another beat would do it meanwhile
 
     def _must_wait(self, duty: Duty) -> bool:
         return duty.trusts_silence and time.monotonic() < self._trusts_silence_from
@@ -78,13 +87,13 @@ class Upkeep:
             self._errors[duty.name] = said
 
 
-def _lease_life(duty: Duty) -> timedelta:
+def _lease_life(every: timedelta) -> timedelta:
     """A little less than until the duty is due again: whoever comes first does it next.
 
     Nobody holds it for good. Else two installations that share the names of their keys by mistake would leave one of
     them without upkeep, and nothing would tell.
     """
-    return duty.every - min(duty.every / 2, _LEASE_ENDS_EARLY)
+    return every - min(every / 2, _LEASE_ENDS_EARLY)
 
 
 class UpkeepThread:

@@ -5,8 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from executions import histogram, lifecycle, statistics
 from executions.models import Execution, HourlyCount, HourlyTotal
@@ -86,19 +84,6 @@ def test_totals_follow_what_changes_and_what_goes(noon: datetime) -> None:
     statistics.roll_up(noon)
     assert totals() == sums_of_counts()
     assert {queue for _, queue, _ in totals()} == {"default"}
-
-
-def test_totals_that_have_not_changed_are_not_written_again_in_whatever_order_the_counts_come(
-    noon: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number in range(12):
-        succeeded(a_job(now=noon), noon, after=0.1 * number, ran=1 / (number + 3))
-    statistics.roll_up(noon)
-    usual = statistics._counts
-    monkeypatch.setattr(statistics, "_counts", lambda hour: reversed(list(usual(hour))))
-    with CaptureQueriesContext(connection) as queries:
-        statistics.roll_up(noon)
-    assert [query["sql"] for query in queries if query["sql"].startswith(("INSERT", "UPDATE", "DELETE"))] == []
 
 
 def test_counts_of_the_release_before_that_have_not_changed_get_their_totals(job: Job, noon: datetime) -> None:

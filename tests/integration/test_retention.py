@@ -258,6 +258,20 @@ def queries_of_prune() -> int:
     return len(asked)
 
 
+@pytest.mark.full
+def test_where_no_month_is_past_its_days_no_schedule_is_looked_at(job: Job, settings: Settings) -> None:
+    """Of a million schedules that are paused or active the question would read all, every minute."""
+
+    def asks_for_schedules() -> bool:
+        with CaptureQueriesContext(connection) as queries:
+            retention.prune(NOW)
+        return any("onbeat_schedule" in query["sql"] for query in queries)
+
+    assert asks_for_schedules()
+    settings.ONBEAT_EXECUTIONS_RETENTION_DAYS = settings.ONBEAT_EXECUTIONS_DEAD_LETTER_DAYS = 36600
+    assert not asks_for_schedules()
+
+
 def test_many_rows_cost_as_many_queries_as_few(job: Job) -> None:
     retention.prune(NOW)
     counts = []

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.conf import settings
 from django.db import connection, transaction
+from redis import Redis
 
 from beat.lease import Leases
 from beat.members import Members
@@ -213,3 +214,50 @@ def test_two_installations_that_share_their_keys_by_mistake_both_get_their_upkee
         keepers[name].run_due(database_now())
 
     wait_until(lambda: look("ours") or look("theirs") or {*done} == {*keepers}, what="both did their duty", seconds=5)
+
+
+# ── Duties that take long ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def takes_four_seconds(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
+    """The only duty, once a minute, which rests for 20 times what it took; returns when it was done."""
+    done, monotonic = [], [0.0]
+
+    def run(now: datetime) -> int:
+        monotonic[0] += 4
+        done.append(now)
+        return 0
+
+    duty = Duty(name="long", does="takes long", every=seconds(60), run=run, rests_times=20)
+    monkeypatch.setattr("beat.upkeep.keeper.DUTIES", (duty,))
+    monkeypatch.setattr("beat.upkeep.keeper.time.monotonic", lambda: monotonic[0])
+    return done
+
+
+def test_a_duty_that_took_long_rests_for_a_multiple_of_it(takes_four_seconds: list[datetime], noon: datetime) -> None:
+    upkeep = Upkeep(no_leases())
+    for number in range(18):
+        upkeep.run_due(noon + number * seconds(10))
+    assert takes_four_seconds == [noon, noon + seconds(80), noon + seconds(160)]
+
+
+@pytest.mark.full
+def test_what_rests_is_done_by_no_other_beat(takes_four_seconds: list[datetime], noon: datetime) -> None:
+    prefix = f"t{uuid.uuid4().hex[:10]}."
+    link = RedisLink(settings.REDIS_URL, prefix=prefix)
+    Upkeep(Leases(link, holder="ours", life=seconds(10))).run_due(noon)
+    with Redis.from_url(settings.REDIS_URL) as redis:
+        assert 70_000 < redis.pttl(f"{prefix}lease:duty:long") <= 78_000
+        redis.delete(f"{prefix}lease:duty:long")
+    assert takes_four_seconds == [noon]
+
+
+def test_a_duty_that_took_a_short_time_is_done_when_it_is_due(noon: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[datetime] = []
+    duty = Duty(name="short", does="", every=seconds(60), run=lambda now: done.append(now) or 0, rests_times=20)
+    monkeypatch.setattr("beat.upkeep.keeper.DUTIES", (duty,))
+    upkeep = Upkeep(no_leases())
+    for number in range(3):
+        upkeep.run_due(noon + number * seconds(60))
+    assert len(done) == 3

@@ -2,12 +2,11 @@
 
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 import pytest
 from django.db import transaction
 
-from executions import statistics
+from executions import statistics, stored_hours
 from executions.models import HourlyCount, HourlySums, HourlyTotal
 from tests.making import a_job, planned, seconds
 from tests.races.connections import elsewhere, several
@@ -40,14 +39,14 @@ def test_nobody_sees_counts_without_their_totals_or_totals_without_their_counts(
     broken: type[HourlySums], noon: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned(a_job(now=noon), noon)
-    usual = statistics._store
+    usual = stored_hours.store
 
-    def store(model: type[HourlySums], *more: Any) -> int:
+    def store(model: type[HourlySums], hour: datetime) -> int:
         if model is broken:
             raise RuntimeError("broken off")
-        return usual(model, *more)
+        return usual(model, hour)
 
-    monkeypatch.setattr(statistics, "_store", store)
+    monkeypatch.setattr(stored_hours, "store", store)
     with pytest.raises(RuntimeError):
         statistics.roll_up(noon)
     assert elsewhere(HourlyTotal.objects.count) == elsewhere(HourlyCount.objects.count) == 0
