@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db import connection
 
+from executions import prepared
 from executions.identity import MILLISECOND, fire_time_of, is_ours
 from executions.models import MAX_PRIORITY
 from executions.outgoing import Due, Outgoing, moment_of
@@ -93,7 +94,7 @@ class _Conditions:
         return self.joined_by(f"NOT ({condition})", parameters)
 
     def ask(self, statement: str, **limits: int) -> list[tuple[Any, ...]]:
-        with connection.cursor() as cursor:
+        with prepared.cursor() as cursor:
             cursor.execute(statement.format(those=self.text, **limits), [parameter(value) for value in self.parameters])
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows

@@ -96,6 +96,7 @@ TEMPLATES = [
 ]
 
 DATABASE_ANSWER_SECONDS = ENVIRONMENT.seconds("DATABASE_ANSWER_SECONDS", 30)
+DATABASE_PREPARES = ENVIRONMENT.flag("DATABASE_PREPARES", default=True)
 DATABASES = {"default": env.database("DATABASE_URL", DATABASE_URL)}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     env.make_folder(Path(str(DATABASES["default"]["NAME"])).parent)
@@ -113,7 +114,7 @@ else:
         "isolation_level": IsolationLevel.READ_COMMITTED,
         "pool": {
             "min_size": 1,
-            "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=3),
+            "max_size": ENVIRONMENT.integer("DATABASE_POOL_SIZE", 8, at_least=5),
             "timeout": 10,
             # Not longer: after a long outage the pool would come back minutes after the database.
             "reconnect_timeout": 4,

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import JSONField
 
-from executions import value_lists
+from executions import prepared, value_lists
 from executions.identity import MILLISECOND, fire_time_of
 from executions.models import Attempt, Execution
 from executions.outcomes import Claim
@@ -36,7 +36,9 @@ _RECORDED = (
     "error",
     "response",
 )
-_RECORD = f"INSERT INTO onbeat_attempt ({', '.join(_RECORDED)}) SELECT {', '.join(['%s'] * len(_RECORDED))}"
+_RECORD = f"INSERT INTO onbeat_attempt ({', '.join(_RECORDED)}) SELECT {'%s, ' * (len(_RECORDED) - 1)}{{response}}"
+# Both in one. A response that is missing says its type here, where nothing else does.
+_BOTH = "WITH ended AS ({change} RETURNING 1) " + _RECORD.format(response="%s::jsonb") + " FROM ended"
 _DOCUMENTS = {
     field.attname: field
     for field in (*Execution._meta.concrete_fields, *Attempt._meta.concrete_fields)
@@ -57,15 +59,15 @@ def end_attempt(
     attempt = (claim.execution_id, fire_time, claim.attempt, outcome, claim.worker, claim.started_at, now, error)
     record = [_stored(name, value) for name, value in zip(_RECORDED, (*attempt, claim.response), strict=True)]
     changed = _CHANGE.format(changes=", ".join(f"{name} = %s" for name in changes), only=only)
-    with connection.cursor() as cursor:
+    with prepared.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(f"WITH ended AS ({changed} RETURNING 1) {_RECORD} FROM ended", [*change, *record])
+            cursor.execute(_BOTH.format(change=changed), [*change, *record])
             return bool(cursor.rowcount)
         with transaction.atomic():  # SQLite cannot say both in one
             cursor.execute(changed, change)
             has_changed = bool(cursor.rowcount)
             if has_changed:
-                cursor.execute(_RECORD, record)
+                cursor.execute(_RECORD.format(response="%s"), record)
             return has_changed
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 from django.db.models import F, Q
 
-from executions import lazily, value_lists
+from executions import lazily, prepared, value_lists
 from executions.identity import MILLISECOND, fire_time_of, new_execution_id
 from executions.lifecycle.fires import with_partitions
 from executions.lifecycle.inserts import insert, insert_like
@@ -89,7 +89,7 @@ def mark_queued(
         lock="FOR UPDATE OF stored SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else "",
     )
     moments = [confirmed_at or now, *ahead, *given_parameters, due_by or now, *between, *between]
-    with connection.cursor() as cursor:
+    with prepared.cursor() as cursor:
         cursor.execute(statement, [value_lists.parameter(value) for value in moments])
         return int(cursor.rowcount)
 

@@ -5,10 +5,10 @@ import uuid
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 
-from executions import concurrency, lazily, value_lists
+from executions import concurrency, lazily, prepared, value_lists
 from executions.concurrency import Limit
 from executions.identity import MILLISECOND, fire_time_of, is_ours
 from executions.lifecycle.before import skip
@@ -68,7 +68,7 @@ def start_unlimited(execution_id: uuid.UUID, attempt: int, *, worker: str, now: 
     """Claim it, if its job has no limit."""
     fire_time = fire_time_of(execution_id)
     parameters = (worker, now, now, execution_id, fire_time, fire_time + MILLISECOND, attempt, now + MOVED)
-    with connection.cursor() as cursor:
+    with prepared.cursor() as cursor:
         cursor.execute(
             _START_UNLIMITED.format(lazily=lazily.source()), [value_lists.parameter(value) for value in parameters]
         )
