@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from beat import shards
 from beat.lease import Leases, fire_key
 from beat.shards import ALL
-from executions import events, lifecycle, prepared, value_lists
+from executions import events, lifecycle, value_lists
 from executions.identity import milliseconds
 from executions.storable import in_a_line
 from jobs import due_schedules
@@ -207,7 +207,7 @@ def _advance(plans: Sequence[Plan]) -> set[int]:
     ]
     planned, parameters = value_lists.table("planned", _PLANNED, rows)
     lock = _LOCK if connection.features.has_select_for_update_skip_locked else ""
-    with prepared.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(_ADVANCE.format(planned=planned, lock=lock), parameters)
         return {job_id for (job_id,) in cursor.fetchall()}
 

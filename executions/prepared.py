@@ -2,7 +2,8 @@
 
 PostgreSQL keeps such a statement, and how to do it, with the connection: to find that out takes it twice as long as to
 do it. Django's own statements bear their values within them, and are different each time. Behind a pooler that gives
-each transaction another connection this cannot be; `DATABASE_PREPARES=0` says so.
+each transaction another connection this cannot be; `DATABASE_PREPARES=0` says so. Not for statements that join long
+lists with one another: the server has to know how long they are, or it does them badly.
 """
 
 from typing import Any

@@ -9,9 +9,9 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
-from executions import partitions, prepared, value_lists
+from executions import partitions, value_lists
 from executions.fires import Fire, Stretch
 from executions.identity import new_execution_id, new_execution_ids
 from executions.models import FROM_JOB, REASON_CHARACTERS, Execution
@@ -75,7 +75,7 @@ def _insert(kinds: Mapping[str, str], rows: Sequence[Sequence[object]], now: dat
     )
     given, given_parameters = value_lists.table("given", kinds, rows)
     parameters: list[Any] = [now if constant is _NOW else constant for constant in constants]
-    with prepared.cursor() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(_INSERT.format(columns=columns, values=values, given=given), [*parameters, *given_parameters])
 
 
