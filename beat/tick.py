@@ -25,7 +25,7 @@ from executions.outgoing import Due
 _NEAR = timedelta(seconds=10)
 # How long a tick goes on if there is that much to do. First it plans for a moment, so that what is published next is
 # the most urgent of all that is due.
-_PLAN_FIRST_SECONDS = 0.3
+_PLAN_FIRST_SECONDS = 0.15
 _PATIENCE_SECONDS = 1.0
 _BATCHES_PER_LOOK = 10
 
