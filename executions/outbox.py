@@ -6,7 +6,7 @@ make such a statement than the database to answer it. Invariant: what is read co
 
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -21,12 +21,14 @@ from executions.value_lists import among, parameter
 
 # To sort a backlog of a million for each look would take longer than to publish what it finds. So on PostgreSQL each
 # priority is read by itself, from the highest on, in the order of its index, and reading ends when enough is found.
-# What somebody holds is passed by; its own locks end with the statement.
+# (Said as a comparison of pairs: of a plain "equal" the planner makes a scan of all that is due for each priority, if
+# most have the same.) What somebody holds is passed by; its own locks end with the statement.
 _DUE = "SELECT id, attempt, job_id, trigger, CAST(fire_time AS text) FROM onbeat_execution WHERE {those}"
 _MOST_URGENT = {
     "postgresql": f"""
         SELECT due.* FROM generate_series({MAX_PRIORITY}, 0, -1) AS level (priority) CROSS JOIN LATERAL (
-            {_DUE} AND priority = level.priority ORDER BY available_at LIMIT {{enough}} FOR UPDATE SKIP LOCKED
+            {_DUE} AND priority >= level.priority AND (priority, available_at) <= (level.priority, %s)
+            ORDER BY priority, available_at LIMIT {{enough}} FOR UPDATE SKIP LOCKED
         ) AS due LIMIT {{most}} OFFSET {{beyond}}
     """,
     "sqlite": f"{_DUE} ORDER BY priority DESC, available_at LIMIT {{most}} OFFSET {{beyond}}",
@@ -47,9 +49,10 @@ def most_urgent(
 ) -> list[Due]:
     """What is due, the most urgent first, after so many that are passed by; without those of some queues."""
     those = _Conditions("state = 'SCHEDULED' AND available_at <= %s", [now]).of(part).without("queue", without)
-    statement = _MOST_URGENT[connection.vendor]
+    if connection.vendor == "postgresql":
+        those = replace(those, parameters=[*those.parameters, now])
     limits = {"most": most, "beyond": beyond, "enough": most + beyond}
-    return [Due.read(row) for row in those.ask(statement, **limits)]
+    return [Due.read(row) for row in those.ask(_MOST_URGENT[connection.vendor], **limits)]
 
 
 def outgoing(

@@ -350,3 +350,31 @@ def test_what_is_queued_bears_the_moment_of_its_confirm_and_not_that_of_the_tick
     execution.refresh_from_db()
     assert execution.queued_at is not None
     assert seconds(10) <= execution.queued_at - noon < seconds(20)
+
+
+def test_in_a_busy_time_not_each_tick_plans_unless_the_beat_has_other_shards(noon: datetime) -> None:
+    one = a_ticker(AnsweringPublisher())
+    one.plan_every = seconds(0.5)
+    one.tick(noon)
+    job = a_job(now=noon, schedule=every_minute(noon))
+    late = noon + seconds(57)
+    one.tick(late)
+    assert Execution.objects.count() == 1
+    other = a_job(now=noon, schedule=every_minute(noon))
+    one.tick(late + seconds(0.4))
+    assert not Execution.objects.filter(job=other).exists()
+    one.tick(late + seconds(0.5))
+    assert Execution.objects.filter(job=other).exists()
+    third = a_job(now=noon, schedule=every_minute(noon))
+    one.shards.planning = ALL - {job.pk % COUNT}
+    one.tick(late + seconds(0.6))
+    assert Execution.objects.filter(job=third).exists()
+
+
+def test_a_clock_that_is_set_back_does_not_keep_a_tick_from_planning(noon: datetime) -> None:
+    one = a_ticker(AnsweringPublisher())
+    one.plan_every = seconds(0.5)
+    one.tick(noon + seconds(3600))
+    a_job(now=noon, schedule=every_minute(noon))
+    one.tick(noon + seconds(57))
+    assert Execution.objects.count() == 1
