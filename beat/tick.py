@@ -73,7 +73,7 @@ class Ticker:
         ours = self.shards.publishing
         coming = outbox.next_at(now, until=now + _NEAR, part=part(ours)) if ours else None
         # Only who got something done goes on at once: one that is held up would spin.
-        has_more = planned.has_more or (published.has_more and published.count > 0)
+        has_more = planned.has_more or (published.has_more and not published.is_stuck)
         return TickReport(planned.fires, published.count, has_more, coming, published.oldest)
 
     def _is_time_to_plan(self, now: datetime) -> bool:
@@ -127,13 +127,13 @@ class Ticker:
 
         At the end all are written down: what is still due then was not published.
         """
-        total = _Published()
+        total, is_cut_short = _Published(), False
         on_its_way: _Batch | None = None
         written: list[Future[_Published]] = []
         try:
             for start in range(0, len(due), self.batch_size):
-                if start and (total.is_stuck or self._must_end(deadline)):
-                    total = replace(total, has_more=True)
+                is_cut_short = bool(start) and (total.is_stuck or self._must_end(deadline))
+                if is_cut_short:
                     break
                 if not self._must_end(deadline):
                     self._go_on_with(planning, now)
@@ -145,13 +145,13 @@ class Ticker:
                     total = total.and_then(written.pop(0).result())
             if on_its_way is not None:
                 written.append(self._settle(on_its_way, now))
+            for one in written:
+                total = total.and_then(one.result())
         except Exception:
             self.publisher.drop()  # what is on its way is unknown, and the next tick begins anew
             wait(written)
             raise
-        for one in written:
-            total = total.and_then(one.result())
-        return total
+        return replace(total, has_more=is_cut_short)
 
     def _send(self, due: Sequence[Due], now: datetime) -> "_Batch":
         """What to send is read under the leases: who had one before marked what it sent before it gave it back."""
@@ -192,11 +192,12 @@ class Ticker:
             lifecycle.hold(held, reason=reason, until=now + PAUSE)
         self.leases.release(batch.keys)
         oldest = min((row.available_at for row in report.confirmed), default=None)
-        return _Published(count, oldest, batch.denied, is_stuck=count == 0 and not report.held)
+        # Not by the count: fast workers may have begun with all of them.
+        return _Published(count, oldest, batch.denied, is_stuck=not report.confirmed and not report.held)
 
     @property
     def _look_size(self) -> int:
-        """How many a look finds at most. Who looks has to sort all that is due, so it is worth more than one batch."""
+        """How many a look finds at most. At its end all has to be written down, so it is worth more than one batch."""
         return _BATCHES_PER_LOOK * self.batch_size
 
     def _find_due(self, now: datetime, beyond: int) -> list[Due]:
@@ -276,7 +277,7 @@ class _Published:
     oldest: datetime | None = None
     denied: int = 0
     has_more: bool = False
-    is_stuck: bool = False  # the last got nowhere: who goes on at once would spin
+    is_stuck: bool = False  # of the last the broker took nothing: who goes on at once would spin
 
     def and_then(self, following: "_Published") -> "_Published":
         oldest = min(filter(None, [self.oldest, following.oldest]), default=None)

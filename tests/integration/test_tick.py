@@ -11,6 +11,7 @@ from django.conf import settings
 from beat.lease import Leases, execution_key
 from beat.members import Members
 from beat.shards import ALL, COUNT, Shards
+from executions import lifecycle
 from executions.confirms import NACKED, Report
 from executions.dispatch import Publisher, Sent
 from executions.models import Execution
@@ -378,3 +379,22 @@ def test_a_clock_that_is_set_back_does_not_keep_a_tick_from_planning(noon: datet
     a_job(now=noon, schedule=every_minute(noon))
     one.tick(noon + seconds(57))
     assert Execution.objects.count() == 1
+
+
+def test_workers_that_begin_before_their_rows_are_marked_do_not_make_a_burst_rest(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FastWorkers(AnsweringPublisher):
+        def settle(self, sent: Sent) -> Report:
+            report = super().settle(sent)
+            for row in report.confirmed:
+                assert lifecycle.claim(row.pk, row.attempt, worker="fast@here", now=noon)
+            return report
+
+    monkeypatch.setattr("beat.tick._PATIENCE_SECONDS", 0)
+    for _ in range(3):
+        planned(a_job(now=noon), noon)
+    one = a_ticker(FastWorkers(), batch_size=2)
+    assert one.tick(noon).has_more
+    assert not one.tick(noon).has_more
+    assert Execution.objects.running().count() == 3
