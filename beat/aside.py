@@ -12,6 +12,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from django.db import connection
 
+NAME = "aside"  # with which the names of its threads begin
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class AsideThreads:
     """Two things at a time: to write down, and to plan."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="aside")
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix=NAME)
         self._beginnings = 0
         self._here = _Here()
 

@@ -24,9 +24,9 @@ class Orders:
         self._file = folder / name
         self._name = name
 
-    def at(self, step: str, *, only_main_thread: bool) -> None:
-        """Obey an order for this step. Other threads of a beat take leases as well, for their duties."""
-        if not self._file.exists() or (only_main_thread and threading.current_thread() is not threading.main_thread()):
+    def at(self, step: str, *, only_in_a_tick: bool) -> None:
+        """Obey an order for this step."""
+        if not self._file.exists() or (only_in_a_tick and not steps.is_of_a_tick()):
             return
         mine = self._file.with_suffix(f".{os.getpid()}-{threading.get_native_id()}")
         try:
@@ -57,7 +57,7 @@ def main(name: str, kind: str, *arguments: str) -> None:
     orders = Orders(Path(os.environ[ORDERS]), name)
     if kind == "beat":
         django.setup()
-        steps.watch_beat(lambda step: orders.at(step, only_main_thread=True))
+        steps.watch_beat(lambda step: orders.at(step, only_in_a_tick=True))
         broken.break_what_is_named()
         from django.core.management import call_command
 
@@ -66,7 +66,7 @@ def main(name: str, kind: str, *arguments: str) -> None:
         from scheduler_project.celery import app
 
         django.setup()
-        steps.watch_worker(lambda step: orders.at(step, only_main_thread=False))
+        steps.watch_worker(lambda step: orders.at(step, only_in_a_tick=False))
         broken.break_what_is_named()
         app.worker_main(["worker", *arguments])
 

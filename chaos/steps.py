@@ -18,6 +18,14 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     setattr(owner, name, lambda *args, **options: around(wrapped, *args, **options))
 
 
+def is_of_a_tick() -> bool:
+    """Whether this thread does the work of a beat's tick: other threads take leases as well, for their duties."""
+    from beat.aside import NAME
+
+    thread = threading.current_thread()
+    return thread is threading.main_thread() or thread.name.startswith(NAME)
+
+
 def watch_beat(at: At) -> None:
     from amqp.transport import TCPTransport
 

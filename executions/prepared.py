@@ -15,7 +15,8 @@ from django.db import connection
 
 def cursor() -> Any:
     """As `connection.cursor()`, for plain SQL whose words do not depend on its values."""
-    if connection.vendor != "postgresql" or not settings.DATABASE_PREPARES:
+    is_shown = connection.queries_logged  # to whoever looks for mistakes, as a whole
+    if connection.vendor != "postgresql" or not settings.DATABASE_PREPARES or is_shown:
         return connection.cursor()
     connection.ensure_connection()
     line: Any = connection.connection

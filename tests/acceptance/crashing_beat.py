@@ -7,7 +7,6 @@ The process sends the signal to itself, so that it is hit exactly there and not 
 import os
 import signal
 import sys
-import threading
 
 import django
 
@@ -23,7 +22,7 @@ def words_of(step: str) -> str:
 
 
 class Fall:
-    """Hits the process once, at one step of its tick. Other threads of a beat take leases as well, for their duties."""
+    """Hits the process once, at one step of its tick."""
 
     def __init__(self, step: str, number: signal.Signals) -> None:
         self._step = step
@@ -31,8 +30,7 @@ class Fall:
         self._is_over = False
 
     def at(self, step: str) -> None:
-        is_tick = threading.current_thread() is threading.main_thread()
-        if step != self._step or not is_tick or self._is_over:
+        if step != self._step or not steps.is_of_a_tick() or self._is_over:
             return
         self._is_over = True
         sys.stderr.write(words_of(step))

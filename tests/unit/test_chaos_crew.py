@@ -41,7 +41,7 @@ if what == "stays":
 while True:
     time.sleep(0.01)
     if what == "obeys" or (what == "obeys if it is not the first" and not is_first):
-        Orders(folder, "beat-1").at("planned", only_main_thread=True)
+        Orders(folder, "beat-1").at("planned", only_in_a_tick=True)
         if (folder / "beat-1.taken").exists():
             (folder / "went on").touch()
 """

@@ -46,7 +46,7 @@ def in_another_thread(do: Callable[[], None]) -> None:
 
 def test_without_an_order_nothing_happens(tmp_path: Path) -> None:
     orders = Recorded(tmp_path)
-    orders.at("planned", only_main_thread=True)
+    orders.at("planned", only_in_a_tick=True)
     assert orders.obeyed == []
     assert list(tmp_path.iterdir()) == []
 
@@ -55,7 +55,7 @@ def test_an_order_strikes_once(tmp_path: Path) -> None:
     orders = Recorded(tmp_path)
     order(tmp_path, "planned kill")
     for _ in range(3):
-        orders.at("planned", only_main_thread=True)
+        orders.at("planned", only_in_a_tick=True)
     assert orders.obeyed == ["kill"]
 
 
@@ -63,7 +63,7 @@ def test_the_same_order_can_be_given_again(tmp_path: Path) -> None:
     orders = Recorded(tmp_path)
     for _ in range(2):
         order(tmp_path, "planned freeze")
-        orders.at("planned", only_main_thread=True)
+        orders.at("planned", only_in_a_tick=True)
     assert orders.obeyed == ["freeze", "freeze"]
 
 
@@ -71,16 +71,16 @@ def test_an_order_waits_for_its_step_and_strikes_at_no_other(tmp_path: Path) -> 
     orders, file = Recorded(tmp_path), order(tmp_path, "confirmed kill-all")
     for step in BEAT_STEPS:
         if step != "confirmed":
-            orders.at(step, only_main_thread=True)
+            orders.at(step, only_in_a_tick=True)
     assert orders.obeyed == []
     assert file.exists()
-    orders.at("confirmed", only_main_thread=True)
+    orders.at("confirmed", only_in_a_tick=True)
     assert orders.obeyed == ["kill-all"]
 
 
 def test_an_order_to_another_process_is_left_alone(tmp_path: Path) -> None:
     orders, file = Recorded(tmp_path), order(tmp_path, "planned kill", name="beat-10")
-    orders.at("planned", only_main_thread=True)
+    orders.at("planned", only_in_a_tick=True)
     assert orders.obeyed == []
     assert file.exists()
 
@@ -88,7 +88,7 @@ def test_an_order_to_another_process_is_left_alone(tmp_path: Path) -> None:
 def test_who_ordered_can_see_that_it_was_taken(tmp_path: Path) -> None:
     orders, file = Recorded(tmp_path), order(tmp_path, "planned kill")
     assert not file.with_suffix(TAKEN).exists()
-    orders.at("planned", only_main_thread=True)
+    orders.at("planned", only_in_a_tick=True)
     assert not file.exists()
     assert file.with_suffix(TAKEN).exists()
 
@@ -96,7 +96,7 @@ def test_who_ordered_can_see_that_it_was_taken(tmp_path: Path) -> None:
 def test_who_takes_an_order_says_its_process_group(tmp_path: Path) -> None:
     """By which it can be woken, whoever was expected to take it."""
     orders, file = Recorded(tmp_path), order(tmp_path, "planned freeze")
-    orders.at("planned", only_main_thread=True)
+    orders.at("planned", only_in_a_tick=True)
     assert file.with_suffix(TAKEN).read_text() == str(os.getpgrp())
     assert list(tmp_path.iterdir()) == [file.with_suffix(TAKEN)]
 
@@ -111,7 +111,7 @@ def test_an_order_that_is_taken_says_by_whom_from_the_first_moment(tmp_path: Pat
 def test_an_order_is_told_before_it_is_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log of a process that is killed ends with the reason."""
     order(tmp_path, "planned kill")
-    Recorded(tmp_path).at("planned", only_main_thread=True)
+    Recorded(tmp_path).at("planned", only_in_a_tick=True)
     assert capsys.readouterr().err == "beat-1 is at the step planned: kill\n"
 
 
@@ -119,7 +119,7 @@ def test_an_order_is_told_before_it_is_obeyed(tmp_path: Path, capsys: pytest.Cap
 def test_what_is_not_a_step_and_a_deed_is_no_order(tmp_path: Path, words: str) -> None:
     orders = Recorded(tmp_path)
     order(tmp_path, words)
-    orders.at("planned", only_main_thread=True)
+    orders.at("planned", only_in_a_tick=True)
     assert orders.obeyed == []
 
 
@@ -132,17 +132,17 @@ def test_no_step_can_be_mistaken_for_two_words() -> None:
 
 def test_a_thread_of_a_beat_that_does_its_duties_leaves_the_order_to_the_main_one(tmp_path: Path) -> None:
     orders, file = Recorded(tmp_path), order(tmp_path, "leased-to-plan kill")
-    in_another_thread(lambda: orders.at("leased-to-plan", only_main_thread=True))
+    in_another_thread(lambda: orders.at("leased-to-plan", only_in_a_tick=True))
     assert orders.obeyed == []
     assert file.exists()
-    orders.at("leased-to-plan", only_main_thread=True)
+    orders.at("leased-to-plan", only_in_a_tick=True)
     assert orders.obeyed == ["kill"]
 
 
 def test_a_worker_with_threads_obeys_in_any_of_them(tmp_path: Path) -> None:
     orders = Recorded(tmp_path, "callbacks")
     order(tmp_path, "claimed kill", name="callbacks")
-    in_another_thread(lambda: orders.at("claimed", only_main_thread=False))
+    in_another_thread(lambda: orders.at("claimed", only_in_a_tick=False))
     assert orders.obeyed == ["kill"]
 
 
@@ -152,7 +152,7 @@ def test_of_many_who_come_to_the_step_at_once_one_obeys(tmp_path: Path) -> None:
 
     def come(child: Recorded) -> list[str]:
         together.wait(timeout=10)
-        child.at("claimed", only_main_thread=False)
+        child.at("claimed", only_in_a_tick=False)
         return child.obeyed
 
     with ThreadPoolExecutor(8) as pool:
@@ -168,7 +168,7 @@ AT_ITS_STEP = """
 import sys
 from pathlib import Path
 from chaos.inside import Orders
-Orders(Path(sys.argv[1]), "worker-1").at("claimed", only_main_thread=False)
+Orders(Path(sys.argv[1]), "worker-1").at("claimed", only_in_a_tick=False)
 sys.exit(7)
 """
 A_PARENT = """
