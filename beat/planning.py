@@ -180,14 +180,13 @@ def _record(plans: Sequence[Plan], *, now: datetime) -> list[Plan]:
 # One statement for the whole batch: Django's bulk_update would compare every row with every other. Who moves a fire by
 # plain SQL need not know of versions, so the fire that was read is compared as well.
 _ADVANCE = """
-WITH planned AS (SELECT * FROM {planned})
-UPDATE onbeat_schedule SET next_fire_at = planned.next_at, fires_left = planned.left_then, version = version + 1
-FROM planned WHERE job_id = planned.job AND job_id IN (
-    SELECT job_id FROM onbeat_schedule AS stored
-    JOIN planned AS seen ON seen.job = job_id AND seen.as_version = version AND seen.due_at = next_fire_at
-    WHERE is_active {lock}
-)
-RETURNING job_id
+UPDATE onbeat_schedule SET next_fire_at = next_at, fires_left = left_then, version = version + 1
+FROM (
+    SELECT job, next_at, left_then FROM {planned} JOIN onbeat_schedule AS stored
+    ON stored.job_id = job AND stored.version = as_version AND stored.next_fire_at = due_at
+    WHERE stored.is_active {lock}
+) AS free
+WHERE job_id = job RETURNING job_id
 """
 _PLANNED = {
     "job": "bigint",
