@@ -70,8 +70,7 @@ class Ticker:
         planned, published = self._publish_due(now, planned, is_under_way=is_under_way)
         self._has_more_to_plan = planned.has_more
         # What is due and could not be published waits for the next poll.
-        ours = self.shards.publishing
-        coming = outbox.next_at(now, until=now + _NEAR, part=part(ours)) if ours else None
+        coming = outbox.next_at(now, until=now + _NEAR, part=part(self.shards.publishing))
         # Only who got something done goes on at once: one that is held up would spin.
         has_more = planned.has_more or (published.has_more and not published.is_stuck)
         return TickReport(planned.fires, published.count, has_more, coming, published.oldest)
@@ -208,7 +207,7 @@ class Ticker:
         it is sent a long answer keeps its locks.
         """
         closed, ours, most = self.held_queues.closed(now), self.shards.publishing, self._look_size
-        due = outbox.most_urgent(now, part=part(ours), without=closed, most=most, beyond=beyond) if ours else []
+        due = outbox.most_urgent(now, part=part(ours), without=closed, most=most, beyond=beyond)
         if ours != ALL and not beyond and len(due) < most and self._is_time_to_look_around(now):
             lying, room = now - LEFT_LYING, min(most - len(due), OTHERS_AT_ONCE)
             due += outbox.most_urgent(lying, part=part(ALL - ours), without=closed, most=room)

@@ -77,9 +77,6 @@ class ExecutionQuerySet(models.QuerySet["Execution"]):
         """Delayed runs, retries and fires whose time is yet to come. Who is held back looks again in seconds."""
         return self.scheduled().filter(available_at__gt=now, available_at__lt=before, is_waiting=False)
 
-    def by_urgency(self) -> "ExecutionQuerySet":
-        return self.order_by("-priority", "available_at")
-
     def queued_before(self, moment: datetime) -> "ExecutionQuerySet":
         return self.filter(state=State.QUEUED, queued_at__lt=moment)
 

@@ -86,7 +86,7 @@ class _Conditions:
         return _Conditions(f"{self.text} AND {text}", [*self.parameters, *parameters])
 
     def of(self, part: Part) -> "_Conditions":
-        if not part.remainders:
+        if part.remainders is None:
             return self
         return self.joined_by(*among(f"job_id %% {part.of}", "bigint", sorted(part.remainders)))
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    """Of all jobs those whose id leaves one of these remainders; without any, all of them."""
+    """Of all jobs those whose id leaves one of these remainders; None: whatever it leaves."""
 
     of: int = 1
-    remainders: frozenset[int] = frozenset()
+    remainders: frozenset[int] | None = None
 
 
 ALL_JOBS = Part()

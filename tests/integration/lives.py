@@ -188,7 +188,7 @@ class Model(RuleBasedStateMachine):
         for _ in range(3 * len(self.rows) + 3):
             if not Execution.objects.open().exists():
                 break
-            due = list(Execution.objects.due(self.now).by_urgency())
+            due = list(Execution.objects.due(self.now).order_by("-priority", "available_at"))
             lifecycle.mark_queued(due, now=self.now)
             self.messages += [(row.pk, row.attempt) for row in due]
             while self.messages:

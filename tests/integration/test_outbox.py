@@ -47,6 +47,7 @@ def test_a_part_of_the_jobs_and_some_queues_can_be_asked_for(noon: datetime) -> 
     ours, theirs = (Part(64, frozenset({row.job_id % 64})) for row in (other, mail))
     assert outbox.next_at(noon, until=noon + seconds(9), part=ours) == coming.available_at
     assert outbox.next_at(noon, until=noon + seconds(9), part=theirs) is None
+    assert found(noon, part=Part(64, frozenset())) == []  # who looks after nothing finds nothing
 
 
 def test_what_goes_out_is_read_as_the_row_and_its_job_have_it(noon: datetime) -> None:
