@@ -5,9 +5,11 @@ what is due, never on how many schedules are stored.
 """
 
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from beat.aside import Aside, AtOnce
@@ -20,7 +22,7 @@ from executions import events, lifecycle, outbox
 from executions.confirms import Report
 from executions.dispatch import Publisher, Sent
 from executions.models import Execution
-from executions.outgoing import Due
+from executions.outgoing import Due, Outgoing
 
 _NEAR = timedelta(seconds=10)
 # How long a tick goes on if there is that much to do. First it plans for a moment, so that what is published next is
@@ -28,6 +30,9 @@ _NEAR = timedelta(seconds=10)
 _PLAN_FIRST_SECONDS = 0.15
 _PATIENCE_SECONDS = 1.0
 _BATCHES_PER_LOOK = 10
+# A broker confirms what it has written to disk, many batches at a time: who waits for each has nothing under way.
+_BATCHES_ON_THEIR_WAY = 3
+_MOMENT_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class Ticker:
     _planned_at: datetime | None = None
     _planned_for: frozenset[int] = ALL
     _has_more_to_plan: bool = False
+    _fires_planned: int = 0
     _looked_around_at: datetime | None = None
 
     def tick(self, now: datetime) -> TickReport:
@@ -82,135 +88,158 @@ class Ticker:
 
     def _plan_due(self, now: datetime) -> Planned:
         self._planned_at, self._planned_for = now, self.shards.planning
+        return self._plan_for_a_while(now)
+
+    def _go_on_with(self, planning: "_Planning", now: datetime) -> None:
+        planning.go_on(lambda: self.aside.submit(self._plan_for_a_while, now))
+
+    def _plan_for_a_while(self, now: datetime) -> Planned:
+        """Batch after batch, so that planning does not wait for whoever publishes."""
         deadline = time.monotonic() + _PLAN_FIRST_SECONDS
         total = Planned()
         while True:
-            self.progress.made()
             total = total.and_then(self._plan_batch(now))
             if not total.has_more or self._must_end(deadline):
                 return total
 
-    def _go_on_with(self, planning: "_Planning", now: datetime) -> None:
-        planning.go_on(lambda: self.aside.submit(self._plan_batch, now))
-
     def _plan_batch(self, now: datetime) -> Planned:
-        return self.planner.plan_due(now=now, among=self.shards.planning)
+        self.progress.made()
+        planned = self.planner.plan_due(now=now, among=self.shards.planning)
+        self._fires_planned += planned.fires  # nobody else plans at the same time
+        return planned
 
     def _must_end(self, deadline: float) -> bool:
         return self.is_stopping() or time.monotonic() > deadline
 
-    def _publish_due(self, now: datetime, planned: Planned, *, is_under_way: bool) -> tuple[Planned, "_Published"]:
+    def _publish_due(self, now: datetime, planned: Planned, *, is_under_way: bool) -> tuple[Planned, "_Flow"]:
         """Look after look, each at the most urgent of all that is due then. What is left to plan is planned aside."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        total = _Published()
+        flow = _Flow()
         self.progress.made()
         if self.is_broker_away and not self.publisher.reaches():
-            return planned, total  # a long backlog need not be read for that
+            return planned, flow  # a long backlog need not be read for that
         self._say_how_the_broker_is("", waiting=0)  # it answered above, or nobody doubts it
         planning = _Planning(planned)
         if is_under_way:
             self._go_on_with(planning, now)
         try:
-            while True:
+            while self._publish_more(flow, planning, now, deadline):
                 self.progress.made()
-                due = self._find_due(now, total.denied)
-                total = total.and_then(self._publish(due, now, deadline, planning))
-                is_all = len(due) < self._look_size
-                if total.is_stuck or self._must_end(deadline) or (is_all and not planning.brought_more()):
-                    return planning.end(), replace(total, has_more=total.has_more or not is_all)
+            while flow.sent:
+                self._settle_next(flow, now)
+            flow.take_in(until_left=0)
+            return planning.end(), flow
+        except Exception:
+            self.publisher.drop()  # what is on its way is unknown, and the next tick begins anew
+            wait(flow.writing)
+            raise
         finally:
             planning.wait()
 
-    def _publish(self, due: Sequence[Due], now: datetime, deadline: float, planning: "_Planning") -> "_Published":
-        """Batch after batch. While the broker takes one in, the next is read and sent, and the one before written down.
+    def _publish_more(self, flow: "_Flow", planning: "_Planning", now: datetime, deadline: float) -> bool:
+        """One step: look for more and send it, or wait a moment for what is under way. False: that was all, for now."""
+        if not self._must_end(deadline):
+            self._go_on_with(planning, now)
+        if flow.has_more or flow.fires_seen != self._fires_planned:
+            self._send_most_urgent(flow, planning, now, deadline)
+        elif not planning.is_under_way:
+            return False
+        elif flow.sent:
+            self._hear(flow, now)
+        else:
+            planning.wait(_MOMENT_SECONDS)
+        return not flow.is_stuck and not self._must_end(deadline)
 
-        At the end all are written down: what is still due then was not published.
-        """
-        total, is_cut_short = _Published(), False
-        on_its_way: _Batch | None = None
-        written: list[Future[_Published]] = []
-        try:
-            for start in range(0, len(due), self.batch_size):
-                is_cut_short = bool(start) and (total.is_stuck or self._must_end(deadline))
-                if is_cut_short:
-                    break
-                if not self._must_end(deadline):
-                    self._go_on_with(planning, now)
-                batch = self._send(due[start : start + self.batch_size], now)
-                if on_its_way is not None:
-                    written.append(self._settle(on_its_way, now))
-                on_its_way = batch
-                while len(written) > 1:
-                    total = total.and_then(written.pop(0).result())
-            if on_its_way is not None:
-                written.append(self._settle(on_its_way, now))
-            for one in written:
-                total = total.and_then(one.result())
-        except Exception:
-            self.publisher.drop()  # what is on its way is unknown, and the next tick begins anew
-            wait(written)
-            raise
-        return replace(total, has_more=is_cut_short)
+    def _send_most_urgent(self, flow: "_Flow", planning: "_Planning", now: datetime, deadline: float) -> None:
+        """One look, and what it finds, batch after batch."""
+        flow.fires_seen = self._fires_planned
+        due = self._find_due(now, flow.passed_by)
+        flow.has_more = len(due) == self._look_size
+        for start in range(0, len(due), self.batch_size):
+            if start and (flow.is_stuck or self._must_end(deadline)):
+                flow.has_more = True
+                return
+            if start:
+                self._go_on_with(planning, now)
+            self._send(due[start : start + self.batch_size], flow, now)
+            self._settle_answered(flow, now)
+            while len(flow.sent) > _BATCHES_ON_THEIR_WAY:
+                self._settle_next(flow, now)
 
-    def _send(self, due: Sequence[Due], now: datetime) -> "_Batch":
+    def _send(self, due: Sequence[Due], flow: "_Flow", now: datetime) -> None:
         """What to send is read under the leases: who had one before marked what it sent before it gave it back."""
         self.progress.made()
         keys = [execution_key(one) for one in due]
         taken = self.leases.take(keys)
+        flow.passed_by.update(one.pk for one in due)
         ids = [one.pk for one, is_ours in zip(due, taken, strict=True) if is_ours]
         rows = outbox.outgoing(ids, due_by=now, without=self.held_queues.closed(now))
         self.progress.made()
-        return _Batch(
-            sent=self.publisher.send(rows) if rows else None,
-            keys=[key for key, is_ours in zip(keys, taken, strict=True) if is_ours],
-            denied=len(due) - len(ids),
+        flow.sent.append(
+            _Batch(
+                sent=self.publisher.send(rows) if rows else None,
+                keys=[key for key, is_ours in zip(keys, taken, strict=True) if is_ours],
+            )
         )
 
-    def _settle(self, batch: "_Batch", now: datetime) -> "Future[_Published]":
-        """Hear what the broker says of a batch, and let it be written down."""
+    def _hear(self, flow: "_Flow", now: datetime) -> None:
+        """Wait a moment for what the broker says of the batch that was sent first."""
+        first = flow.sent[0].sent
+        if first is not None:
+            self.publisher.listen(first, seconds=_MOMENT_SECONDS)
+        self._settle_answered(flow, now)
+
+    def _settle_answered(self, flow: "_Flow", now: datetime) -> None:
+        while flow.sent and flow.sent[0].is_answered:
+            self._settle_next(flow, now)
+
+    def _settle_next(self, flow: "_Flow", now: datetime) -> None:
+        """Hear what the broker says of the batch that was sent first, and let it be written down."""
+        batch = flow.sent.popleft()
         if batch.sent is None:
-            return self.aside.submit(self._give_back, batch)
+            flow.writing.append(self.aside.submit(self._give_back, batch))
+            return
         self.progress.made()
         report = self.publisher.settle(batch.sent)
         self.progress.made()
+        flow.is_stuck = not report.confirmed and not report.held
         # A burst takes seconds, and each batch bears the moment at which the broker had confirmed it.
         confirmed_at = now + timedelta(seconds=time.monotonic() - self._began)
         for queue, reason in self.held_queues.learn_from(report, now=now).items():
             lifecycle.explain(Execution.objects.due(now).filter(queue=queue), reason=reason)
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
-        return self.aside.submit(self._write_down, batch, report, now, confirmed_at)
+        flow.writing.append(self.aside.submit(self._write_down, batch, report, now, confirmed_at))
+        flow.take_in(until_left=1)
 
-    def _give_back(self, batch: "_Batch") -> "_Published":
+    def _give_back(self, batch: "_Batch") -> "_Written":
         self.leases.release(batch.keys)
-        return _Published(denied=batch.denied)
+        return _Written()
 
-    def _write_down(self, batch: "_Batch", report: Report, now: datetime, confirmed_at: datetime) -> "_Published":
+    def _write_down(self, batch: "_Batch", report: Report, now: datetime, confirmed_at: datetime) -> "_Written":
         """Record what the broker said."""
         count = lifecycle.mark_queued(report.confirmed, now=now, confirmed_at=confirmed_at)
         for reason, held in report.held.items():
             lifecycle.hold(held, reason=reason, until=now + PAUSE)
         self.leases.release(batch.keys)
-        oldest = min((row.available_at for row in report.confirmed), default=None)
-        # Not by the count: fast workers may have begun with all of them.
-        return _Published(count, oldest, batch.denied, is_stuck=not report.confirmed and not report.held)
+        return _Written(count, report.confirmed)
 
     @property
     def _look_size(self) -> int:
         """How many a look finds at most. At its end all has to be written down, so it is worth more than one batch."""
         return _BATCHES_PER_LOOK * self.batch_size
 
-    def _find_due(self, now: datetime, beyond: int) -> list[Due]:
-        """What is due, beyond so many that others hold: those of our shards, the most urgent first; if there is room,
+    def _find_due(self, now: datetime, passed_by: Collection[uuid.UUID]) -> list[Due]:
+        """What is due, but for some that are passed by: those of our shards, the most urgent first; if there is room,
         what others should have published.
 
         What an app holds is passed by: it would be published for nothing. Only what names a lease: who is frozen while
         it is sent a long answer keeps its locks.
         """
         closed, ours, most = self.held_queues.closed(now), self.shards.publishing, self._look_size
-        due = outbox.most_urgent(now, part=part(ours), without=closed, most=most, beyond=beyond)
-        if ours != ALL and not beyond and len(due) < most and self._is_time_to_look_around(now):
+        due = outbox.most_urgent(now, part=part(ours), without=closed, passed_by=passed_by, most=most)
+        if ours != ALL and len(due) < most and self._is_time_to_look_around(now):
             lying, room = now - LEFT_LYING, min(most - len(due), OTHERS_AT_ONCE)
-            due += outbox.most_urgent(lying, part=part(ALL - ours), without=closed, most=room)
+            due += outbox.most_urgent(lying, part=part(ALL - ours), without=closed, passed_by=passed_by, most=room)
         return due
 
     def _is_time_to_look_around(self, now: datetime) -> bool:
@@ -236,28 +265,30 @@ class _Planning:
     """What was planned in a tick, and goes on aside."""
 
     total: Planned
-    _batch: "Future[Planned] | None" = None
+    _batches: "Future[Planned] | None" = None
+    _is_in_vain: bool = False  # somebody holds what is left
 
     def go_on(self, plan: "Callable[[], Future[Planned]]") -> None:
-        """With the next batch, if there is one and the last is done."""
-        if self._batch is not None and self._batch.done():
+        """With the next batches, if there are any and the last are done."""
+        if self._batches is not None and self._batches.done():
             self.end()
-        if self._batch is None and self.total.has_more:
-            self._batch = plan()
+        if self._batches is None and self.is_under_way:
+            self._batches = plan()
 
-    def brought_more(self) -> bool:
-        """Whether fires came of the batch that was being planned."""
-        before = self.total.fires
-        return self.end().fires > before
+    @property
+    def is_under_way(self) -> bool:
+        return self._batches is not None or (self.total.has_more and not self._is_in_vain)
 
-    def wait(self) -> None:
-        if self._batch is not None:
-            wait([self._batch])
+    def wait(self, seconds: float | None = None) -> None:
+        if self._batches is not None:
+            wait([self._batches], timeout=seconds)
 
     def end(self) -> Planned:
-        if self._batch is not None:
-            batch, self._batch = self._batch, None
-            self.total = self.total.and_then(batch.result())
+        if self._batches is not None:
+            batches, self._batches = self._batches, None
+            brought = batches.result()
+            self._is_in_vain = not brought.fires
+            self.total = self.total.and_then(brought)
         return self.total
 
 
@@ -267,19 +298,41 @@ class _Batch:
 
     sent: Sent | None
     keys: list[str]  # of their leases
-    denied: int  # due, and under the lease of another beat
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether nobody has to wait for the broker."""
+        return self.sent is None or bool(self.sent.error) or not self.sent.confirms.outstanding
 
 
 @dataclass(frozen=True)
-class _Published:
+class _Written:
+    """What became of a batch."""
+
+    count: int = 0
+    confirmed: Sequence[Outgoing] = ()
+
+
+@dataclass
+class _Flow:
+    """What a tick publishes: one batch is being sent while the broker takes in the one before, and the one before that
+    is written down. At the end of a tick all are: what is still due then was not published."""
+
+    sent: deque[_Batch] = field(default_factory=deque)
+    writing: "deque[Future[_Written]]" = field(default_factory=deque)
+    # Still SCHEDULED, and nothing for the next look: on their way, or under the lease of another beat.
+    passed_by: set[uuid.UUID] = field(default_factory=set)
     count: int = 0
     oldest: datetime | None = None
-    denied: int = 0
-    has_more: bool = False
+    has_more: bool = True
+    fires_seen: int = 0  # when it last looked; there were no more than these
     is_stuck: bool = False  # of the last the broker took nothing: who goes on at once would spin
 
-    def and_then(self, following: "_Published") -> "_Published":
-        oldest = min(filter(None, [self.oldest, following.oldest]), default=None)
-        return replace(
-            following, count=self.count + following.count, oldest=oldest, denied=self.denied + following.denied
-        )
+    def take_in(self, *, until_left: int) -> None:
+        """What was written down. What was not, though it was confirmed, may be looked at again: somebody held it."""
+        while len(self.writing) > until_left:
+            written = self.writing.popleft().result()
+            self.count += written.count
+            self.passed_by.difference_update(row.pk for row in written.confirmed)
+            first = min((row.available_at for row in written.confirmed), default=None)
+            self.oldest = min(filter(None, [self.oldest, first]), default=None)

@@ -55,6 +55,15 @@ class Publisher:
         patience = self._patience_seconds or settings.ONBEAT_EXECUTIONS_CONFIRM_SECONDS
         return sent.ahead.and_then(self._settle(sent, patience_seconds=patience))
 
+    def listen(self, sent: Sent, *, seconds: float) -> None:
+        """Wait for a moment for what the broker says; whoever settles the batch waits for the rest."""
+        if sent.error:
+            return
+        try:
+            self._line.hear_of(sent.confirms, seconds=seconds)
+        except BROKER_ERRORS as error:
+            sent.error = self._fail(error)
+
     def reaches(self) -> bool:
         """Whether the broker answers, and confirms."""
         return not self._why_away()

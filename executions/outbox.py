@@ -17,7 +17,7 @@ from executions.identity import MILLISECOND, fire_time_of, is_ours
 from executions.models import MAX_PRIORITY
 from executions.outgoing import Due, Outgoing, moment_of
 from executions.parts import ALL_JOBS, Part
-from executions.value_lists import among, parameter
+from executions.value_lists import among, columns_as_table, parameter
 
 # To sort a backlog of a million for each look would take longer than to publish what it finds. So on PostgreSQL each
 # priority is read by itself, from the highest on, in the order of its index, and reading ends when enough is found.
@@ -28,10 +28,10 @@ _MOST_URGENT = {
     "postgresql": f"""
         SELECT due.* FROM generate_series({MAX_PRIORITY}, 0, -1) AS level (priority) CROSS JOIN LATERAL (
             {_DUE} AND priority >= level.priority AND (priority, available_at) <= (level.priority, %s)
-            ORDER BY priority, available_at LIMIT {{enough}} FOR UPDATE SKIP LOCKED
-        ) AS due LIMIT {{most}} OFFSET {{beyond}}
+            ORDER BY priority, available_at LIMIT {{most}} FOR UPDATE SKIP LOCKED
+        ) AS due LIMIT {{most}}
     """,
-    "sqlite": f"{_DUE} ORDER BY priority DESC, available_at LIMIT {{most}} OFFSET {{beyond}}",
+    "sqlite": f"{_DUE} ORDER BY priority DESC, available_at LIMIT {{most}}",
 }
 # How to run it as the job says now, and what to run as it said when the row was made.
 _OUTGOING = """
@@ -45,14 +45,19 @@ _NEXT = "SELECT CAST(min(available_at) AS text) FROM onbeat_execution WHERE {tho
 
 
 def most_urgent(
-    now: datetime, *, part: Part = ALL_JOBS, without: Collection[str] = (), most: int, beyond: int = 0
+    now: datetime,
+    *,
+    part: Part = ALL_JOBS,
+    without: Collection[str] = (),
+    passed_by: Collection[uuid.UUID] = (),
+    most: int,
 ) -> list[Due]:
-    """What is due, the most urgent first, after so many that are passed by; without those of some queues."""
+    """What is due, the most urgent first; without those of some queues, and without some that are passed by."""
     those = _Conditions("state = 'SCHEDULED' AND available_at <= %s", [now]).of(part).without("queue", without)
+    those = those.passing_by(passed_by)
     if connection.vendor == "postgresql":
         those = replace(those, parameters=[*those.parameters, now])
-    limits = {"most": most, "beyond": beyond, "enough": most + beyond}
-    return [Due.read(row) for row in those.ask(_MOST_URGENT[connection.vendor], **limits)]
+    return [Due.read(row) for row in those.ask(_MOST_URGENT[connection.vendor], most=most)]
 
 
 def outgoing(
@@ -95,6 +100,13 @@ class _Conditions:
             return self
         condition, parameters = among(column, "text", list(values))
         return self.joined_by(f"NOT ({condition})", parameters)
+
+    def passing_by(self, ids: Collection[uuid.UUID]) -> "_Conditions":
+        """As a list that is looked up: a comparison with each of thousands would be made for each row."""
+        if not ids:
+            return self
+        passed, parameters = columns_as_table("passed", {"id": "uuid"}, [list(ids)])
+        return self.joined_by(f"id NOT IN (SELECT passed.id FROM {passed})", parameters)
 
     def ask(self, statement: str, **limits: int) -> list[tuple[Any, ...]]:
         with prepared.cursor() as cursor:

@@ -300,6 +300,26 @@ def test_when_the_connection_breaks_all_batches_on_their_way_are_unknown(
 
 
 @pytest.mark.full
+def test_who_listens_for_a_moment_decides_nothing_but_that_a_line_is_gone(
+    noon: datetime, line: Proxy, publisher: Publisher, broker: Queues
+) -> None:
+    first, second = fires(3, noon), fires(3, noon)
+    publisher.publish(fires(1, noon))
+    line.freeze()
+    sent = publisher.send(first)
+    publisher.listen(sent, seconds=0.01)
+    assert (sent.error, len(sent.confirms.outstanding)) == ("", 3)
+    line.mend()
+    assert publisher.settle(sent).confirmed == first
+    line.freeze()
+    sent = publisher.send(second)
+    line.cut()
+    publisher.listen(sent, seconds=A_WHILE)
+    assert sent.error
+    assert publisher.settle(sent).unknown == second
+
+
+@pytest.mark.full
 def test_a_queue_that_is_refused_costs_no_confirm_of_the_batch_before(
     noon: datetime, publisher: Publisher, broker: Queues
 ) -> None:

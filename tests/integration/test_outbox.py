@@ -26,8 +26,8 @@ def test_what_is_due_comes_by_priority_and_then_by_its_time(noon: datetime) -> N
     assert found(late) == [nine_soon, nine_late, middle, low]
     assert found(soon) == [nine_soon, middle, low]
     assert found(late, most=2) == [nine_soon, nine_late]
-    assert found(late, most=2, beyond=1) == [nine_late, middle]
-    assert found(late, most=2, beyond=3) == [low]
+    assert found(late, most=2, passed_by=[nine_soon]) == [nine_late, middle]
+    assert found(late, most=2, passed_by={nine_soon, nine_late, middle}) == [low]
 
 
 def test_what_is_over_queued_or_due_later_is_not_in_it(noon: datetime) -> None:

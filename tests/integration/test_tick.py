@@ -10,9 +10,10 @@ from django.conf import settings
 
 from beat.lease import Leases, execution_key
 from beat.members import Members
+from beat.planning import Planned
 from beat.shards import ALL, COUNT, Shards
 from executions import lifecycle
-from executions.confirms import NACKED, Report
+from executions.confirms import NACKED, Confirms, Report
 from executions.dispatch import Publisher, Sent
 from executions.models import Execution
 from executions.outgoing import Due, Outgoing
@@ -244,15 +245,15 @@ def test_a_backlog_of_a_queue_that_takes_nothing_is_passed_by_until_it_is_time_t
     publisher = Refusing()
     one = a_ticker(publisher, batch_size=2)
     one.tick(noon)
-    assert len(publisher.asked) == 4  # two batches were on their way
+    assert len(publisher.asked) == 2  # what the answer to the first batch tells is known to the next
     for second in (1, 2, 3):
         late = planned(a_job(now=noon, queue="other", priority=0), noon + seconds(second))
         one.tick(noon + seconds(second))
         late.refresh_from_db()
         assert late.state == State.QUEUED
-    assert publisher.asked.count("full") == 4
+    assert publisher.asked.count("full") == 2
     one.tick(noon + seconds(6))
-    assert publisher.asked.count("full") == 8
+    assert publisher.asked.count("full") == 4
 
 
 def test_what_others_left_lying_is_seen_although_our_own_comes_soon(
@@ -280,7 +281,8 @@ def test_an_error_in_the_middle_of_a_burst_leaves_nothing_on_its_way(
         with pytest.raises(TypeError):
             one.tick(noon)
     assert publisher._unsettled == []
-    assert one.tick(noon + seconds(1)).published == 3
+    one.tick(noon + seconds(1))
+    assert Execution.objects.filter(state=State.QUEUED).count() == 3
 
 
 def test_a_line_that_an_error_left_half_open_is_made_anew(
@@ -311,6 +313,63 @@ def test_what_another_beat_has_sent_between_our_look_and_our_lease_is_not_sent_a
     monkeypatch.setattr(slow, "_find_due", find_slowly)
     assert slow.tick(noon).published == 0
     assert len(broker.take_all()) == 1
+
+
+class Slow(AnsweringPublisher):
+    """Says nothing of a batch until somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+
+    def send(self, executions: Sequence[Outgoing]) -> Sent:
+        self.steps.append("send")
+        sent = Sent(Confirms(executions), ahead=self.answer(executions))
+        for tag, row in enumerate(executions):
+            sent.confirms.sent(tag, row)
+        return sent
+
+    def listen(self, sent: Sent, *, seconds: float) -> None:
+        self.steps.append("listen")
+
+    def settle(self, sent: Sent) -> Report:
+        self.steps.append("settle")
+        return super().settle(sent)
+
+
+def test_batches_are_sent_while_others_are_on_their_way_but_not_without_end(noon: datetime) -> None:
+    for _ in range(12):
+        planned(a_job(now=noon), noon)
+    slow = Slow()
+    assert a_ticker(slow, batch_size=2).tick(noon).published == 12
+    assert slow.steps == ["send"] * 4 + ["settle", "send"] * 2 + ["settle"] * 4
+
+
+def test_what_is_on_its_way_is_not_looked_at_again_when_more_is_planned(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look passes by what was sent and is not written down, as long as something is planned meanwhile."""
+    for _ in range(7):
+        a_job(now=noon, schedule=every_minute(noon))
+    monkeypatch.setattr("beat.tick._PLAN_FIRST_SECONDS", 0)
+    slow = Slow()
+    report = a_ticker(slow, batch_size=2).tick(noon + seconds(60))
+    assert (report.planned, report.published, report.has_more) == (7, 7, False)
+    assert slow.steps.count("send") == 4  # and none of them twice
+
+
+def test_a_schedule_that_somebody_holds_does_not_keep_a_tick_going(
+    noon: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning says that there is more, and brings nothing: the tick ends, and leaves it to the next."""
+    one = a_ticker(AnsweringPublisher())
+    asked: list[datetime] = []
+    monkeypatch.setattr(
+        one.planner, "plan_due", lambda now, among: asked.append(now) or Planned(fires=0, has_more=len(asked) < 99)
+    )
+    monkeypatch.setattr("beat.tick._PLAN_FIRST_SECONDS", 0)
+    assert one.tick(noon).has_more
+    assert len(asked) == 2
 
 
 class Failing(AnsweringPublisher):
