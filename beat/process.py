@@ -16,10 +16,9 @@ from functools import partial
 
 from django.conf import settings
 from django.db import Error, connection
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-from beat import aside
+from beat import aside, line_settings
 from beat.heartbeat import Heartbeat, Progress
 from beat.lease import REDIS_AGAIN, WITHOUT_REDIS, Leases
 from beat.members import Members
@@ -41,14 +40,6 @@ from executions.version import VERSION
 _STOP_WITHIN_SECONDS = 4.0
 _SAY_WELL_EVERY_SECONDS = 0.5
 _PLAN_EVERY = timedelta(seconds=0.5)
-
-
-def _end_idle_transactions(*, connection: BaseDatabaseWrapper, **_kwargs: object) -> None:
-    """A beat that is frozen between a lock and its commit must not hold the schedules of the others."""
-    if connection.vendor == "postgresql":
-        limit_ms = int(settings.ONBEAT_BEAT_STUCK_AFTER_SECONDS * 1000)
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET idle_in_transaction_session_timeout = {limit_ms}")
 
 
 class BeatProcess:
@@ -101,7 +92,7 @@ class BeatProcess:
         self._wake.set()
 
     def run(self) -> None:
-        connection_created.connect(_end_idle_transactions)
+        connection_created.connect(line_settings.tell)
         database_line.hurry_always()
         while not self.stopping.is_set():
             pause = self._try_step()

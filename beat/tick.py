@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from beat.aside import Aside, AtOnce
 from beat.heartbeat import Progress
@@ -24,11 +24,12 @@ from executions.dispatch import Publisher, Sent
 from executions.models import Execution
 from executions.outgoing import Due, Outgoing
 
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NEAR = timedelta(seconds=10)
 # How long a tick goes on if there is that much to do. First it plans for a moment, so that what is published next is
 # the most urgent of all that is due.
 _PLAN_FIRST_SECONDS = 0.15
-_PATIENCE_SECONDS = 1.0
+_PATIENCE_SECONDS = 2.0
 _BATCHES_PER_LOOK = 10
 # A broker confirms what it has written to disk, many batches at a time: who waits for each has nothing under way.
 _BATCHES_ON_THEIR_WAY = 3
@@ -59,6 +60,7 @@ class Ticker:
     is_broker_away: bool = False
     held_queues: HeldQueues = field(default_factory=HeldQueues)
     plan_every: timedelta = timedelta(0)
+    _tick_at: datetime = _LONG_AGO
     _began: float = 0.0
     _planned_at: datetime | None = None
     _planned_for: frozenset[int] = ALL
@@ -67,19 +69,23 @@ class Ticker:
     _looked_around_at: datetime | None = None
 
     def tick(self, now: datetime) -> TickReport:
-        self._began = time.monotonic()
+        self._tick_at, self._began = now, time.monotonic()
         # In the middle of a burst it goes on aside: what is most urgent of all was found out when it began.
         is_under_way = self._has_more_to_plan and not self.is_broker_away
         planned = Planned(has_more=is_under_way)
         if not is_under_way and self._is_time_to_plan(now):
             planned = self._plan_due(now)
-        planned, published = self._publish_due(now, planned, is_under_way=is_under_way)
+        planned, published = self._publish_due(planned, is_under_way=is_under_way)
         self._has_more_to_plan = planned.has_more
         # What is due and could not be published waits for the next poll.
         coming = outbox.next_at(now, until=now + _NEAR, part=part(self.shards.publishing))
         # Only who got something done goes on at once: one that is held up would spin.
         has_more = planned.has_more or (published.has_more and not published.is_stuck)
         return TickReport(planned.fires, published.count, has_more, coming, published.oldest)
+
+    def _moment(self) -> datetime:
+        """What time it is by now: a burst takes seconds, and what comes due meanwhile may be more urgent."""
+        return self._tick_at + timedelta(seconds=time.monotonic() - self._began)
 
     def _is_time_to_plan(self, now: datetime) -> bool:
         """Fires are planned seconds ahead: in a busy time not each tick has to look for more, unless shards are new."""
@@ -90,8 +96,8 @@ class Ticker:
         self._planned_at, self._planned_for = now, self.shards.planning
         return self._plan_for_a_while(now)
 
-    def _go_on_with(self, planning: "_Planning", now: datetime) -> None:
-        planning.go_on(lambda: self.aside.submit(self._plan_for_a_while, now))
+    def _go_on_with(self, planning: "_Planning") -> None:
+        planning.go_on(lambda: self.aside.submit(self._plan_for_a_while, self._moment()))
 
     def _plan_for_a_while(self, now: datetime) -> Planned:
         """Batch after batch, so that planning does not wait for whoever publishes."""
@@ -111,7 +117,7 @@ class Ticker:
     def _must_end(self, deadline: float) -> bool:
         return self.is_stopping() or time.monotonic() > deadline
 
-    def _publish_due(self, now: datetime, planned: Planned, *, is_under_way: bool) -> tuple[Planned, "_Flow"]:
+    def _publish_due(self, planned: Planned, *, is_under_way: bool) -> tuple[Planned, "_Flow"]:
         """Look after look, each at the most urgent of all that is due then. What is left to plan is planned aside."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         flow = _Flow()
@@ -121,12 +127,12 @@ class Ticker:
         self._say_how_the_broker_is("", waiting=0)  # it answered above, or nobody doubts it
         planning = _Planning(planned)
         if is_under_way:
-            self._go_on_with(planning, now)
+            self._go_on_with(planning)
         try:
-            while self._publish_more(flow, planning, now, deadline):
+            while self._publish_more(flow, planning, deadline):
                 self.progress.made()
             while flow.sent:
-                self._settle_next(flow, now)
+                self._settle_next(flow)
             flow.take_in(until_left=0)
             return planning.end(), flow
         except Exception:
@@ -136,23 +142,24 @@ class Ticker:
         finally:
             planning.wait()
 
-    def _publish_more(self, flow: "_Flow", planning: "_Planning", now: datetime, deadline: float) -> bool:
+    def _publish_more(self, flow: "_Flow", planning: "_Planning", deadline: float) -> bool:
         """One step: look for more and send it, or wait a moment for what is under way. False: that was all, for now."""
         if not self._must_end(deadline):
-            self._go_on_with(planning, now)
+            self._go_on_with(planning)
         if flow.has_more or flow.fires_seen != self._fires_planned:
-            self._send_most_urgent(flow, planning, now, deadline)
+            self._send_most_urgent(flow, planning, deadline)
         elif not planning.is_under_way:
             return False
         elif flow.sent:
-            self._hear(flow, now)
+            self._hear(flow)
         else:
             planning.wait(_MOMENT_SECONDS)
         return not flow.is_stuck and not self._must_end(deadline)
 
-    def _send_most_urgent(self, flow: "_Flow", planning: "_Planning", now: datetime, deadline: float) -> None:
+    def _send_most_urgent(self, flow: "_Flow", planning: "_Planning", deadline: float) -> None:
         """One look, and what it finds, batch after batch."""
         flow.fires_seen = self._fires_planned
+        now = self._moment()
         due = self._find_due(now, flow.passed_by)
         flow.has_more = len(due) == self._look_size
         for start in range(0, len(due), self.batch_size):
@@ -160,11 +167,11 @@ class Ticker:
                 flow.has_more = True
                 return
             if start:
-                self._go_on_with(planning, now)
+                self._go_on_with(planning)
             self._send(due[start : start + self.batch_size], flow, now)
-            self._settle_answered(flow, now)
+            self._settle_answered(flow)
             while len(flow.sent) > _BATCHES_ON_THEIR_WAY:
-                self._settle_next(flow, now)
+                self._settle_next(flow)
 
     def _send(self, due: Sequence[Due], flow: "_Flow", now: datetime) -> None:
         """What to send is read under the leases: who had one before marked what it sent before it gave it back."""
@@ -182,18 +189,18 @@ class Ticker:
             )
         )
 
-    def _hear(self, flow: "_Flow", now: datetime) -> None:
+    def _hear(self, flow: "_Flow") -> None:
         """Wait a moment for what the broker says of the batch that was sent first."""
         first = flow.sent[0].sent
         if first is not None:
             self.publisher.listen(first, seconds=_MOMENT_SECONDS)
-        self._settle_answered(flow, now)
+        self._settle_answered(flow)
 
-    def _settle_answered(self, flow: "_Flow", now: datetime) -> None:
+    def _settle_answered(self, flow: "_Flow") -> None:
         while flow.sent and flow.sent[0].is_answered:
-            self._settle_next(flow, now)
+            self._settle_next(flow)
 
-    def _settle_next(self, flow: "_Flow", now: datetime) -> None:
+    def _settle_next(self, flow: "_Flow") -> None:
         """Hear what the broker says of the batch that was sent first, and let it be written down."""
         batch = flow.sent.popleft()
         if batch.sent is None:
@@ -203,21 +210,20 @@ class Ticker:
         report = self.publisher.settle(batch.sent)
         self.progress.made()
         flow.is_stuck = not report.confirmed and not report.held
-        # A burst takes seconds, and each batch bears the moment at which the broker had confirmed it.
-        confirmed_at = now + timedelta(seconds=time.monotonic() - self._began)
+        now = self._moment()
         for queue, reason in self.held_queues.learn_from(report, now=now).items():
             lifecycle.explain(Execution.objects.due(now).filter(queue=queue), reason=reason)
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))
-        flow.writing.append(self.aside.submit(self._write_down, batch, report, now, confirmed_at))
+        flow.writing.append(self.aside.submit(self._write_down, batch, report, now))
         flow.take_in(until_left=1)
 
     def _give_back(self, batch: "_Batch") -> "_Written":
         self.leases.release(batch.keys)
         return _Written()
 
-    def _write_down(self, batch: "_Batch", report: Report, now: datetime, confirmed_at: datetime) -> "_Written":
-        """Record what the broker said."""
-        count = lifecycle.mark_queued(report.confirmed, now=now, confirmed_at=confirmed_at)
+    def _write_down(self, batch: "_Batch", report: Report, now: datetime) -> "_Written":
+        """Record what the broker said by now."""
+        count = lifecycle.mark_queued(report.confirmed, now=now)
         for reason, held in report.held.items():
             lifecycle.hold(held, reason=reason, until=now + PAUSE)
         self.leases.release(batch.keys)

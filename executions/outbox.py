@@ -31,17 +31,28 @@ _MOST_URGENT = {
             ORDER BY priority, available_at LIMIT {{most}} FOR UPDATE SKIP LOCKED
         ) AS due LIMIT {{most}}
     """,
-    "sqlite": f"{_DUE} ORDER BY priority DESC, available_at LIMIT {{most}}",
+    "sqlite": f"{_DUE} AND available_at <= %s ORDER BY priority DESC, available_at LIMIT {{most}}",
 }
 # How to run it as the job says now, and what to run as it said when the row was made.
 _OUTGOING = """
 SELECT execution.id, attempt, job.key, CAST(fire_time AS text), CAST(available_at AS text), is_waiting,
     execution.task, CAST(execution.args AS text), CAST(execution.kwargs AS text), execution.queue, execution.priority,
     job.timeout_seconds, job.stop_grace_seconds, job.keep_result
-FROM onbeat_execution AS execution JOIN onbeat_job AS job ON job.id = job_id
+FROM {asked} {found} JOIN onbeat_job AS job ON job.id = job_id
 WHERE {those} ORDER BY execution.priority DESC, available_at
 """
-_NEXT = "SELECT CAST(min(available_at) AS text) FROM onbeat_execution WHERE {those}"
+# Each by its id, whatever PostgreSQL takes the table for: as a plain join it may be read as a whole.
+_FOUND = {
+    "postgresql": """CROSS JOIN LATERAL (
+        SELECT * FROM onbeat_execution WHERE id = asked.id AND fire_time >= %s AND fire_time < %s LIMIT 1
+    ) AS execution""",
+    "sqlite": """JOIN onbeat_execution AS execution
+        ON execution.id = asked.id AND fire_time >= %s AND fire_time < %s""",
+}
+# Not as a minimum: for that the planner may read all that is planned ahead.
+_NEXT = """
+SELECT CAST(available_at AS text) FROM onbeat_execution WHERE {those} ORDER BY onbeat_execution.available_at LIMIT 1
+"""
 
 
 def most_urgent(
@@ -53,10 +64,8 @@ def most_urgent(
     most: int,
 ) -> list[Due]:
     """What is due, the most urgent first; without those of some queues, and without some that are passed by."""
-    those = _Conditions("state = 'SCHEDULED' AND available_at <= %s", [now]).of(part).without("queue", without)
-    those = those.passing_by(passed_by)
-    if connection.vendor == "postgresql":
-        those = replace(those, parameters=[*those.parameters, now])
+    those = _Conditions("state = 'SCHEDULED'", []).of(part).without("queue", without).passing_by(passed_by)
+    those = replace(those, parameters=[*those.parameters, now])
     return [Due.read(row) for row in those.ask(_MOST_URGENT[connection.vendor], most=most)]
 
 
@@ -68,18 +77,18 @@ def outgoing(
     if not ids:
         return []
     first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + MILLISECOND
-    those = _Conditions("fire_time >= %s AND fire_time < %s", [first, last])
-    those = those.joined_by(*among("execution.id", "uuid", ids)).without("execution.queue", without)
+    asked, parameters = columns_as_table("asked", {"id": "uuid"}, [ids])
+    those = _Conditions("true", [*parameters, first, last]).without("execution.queue", without)
     if due_by is not None:
         those = those.joined_by("execution.state = 'SCHEDULED' AND available_at <= %s", [due_by])
-    return [Outgoing.read(row) for row in those.ask(_OUTGOING)]
+    return [Outgoing.read(row) for row in those.ask(_OUTGOING, asked=asked, found=_FOUND[connection.vendor])]
 
 
 def next_at(after: datetime, *, until: datetime, part: Part = ALL_JOBS) -> datetime | None:
     """When the first is due between two moments."""
     between = "state = 'SCHEDULED' AND available_at > %s AND available_at <= %s"
-    [(first,)] = _Conditions(between, [after, until]).of(part).ask(_NEXT)
-    return moment_of(first) if first else None
+    found = _Conditions(between, [after, until]).of(part).ask(_NEXT)
+    return moment_of(found[0][0]) if found else None
 
 
 @dataclass(frozen=True)
@@ -108,8 +117,8 @@ class _Conditions:
         passed, parameters = columns_as_table("passed", {"id": "uuid"}, [list(ids)])
         return self.joined_by(f"id NOT IN (SELECT passed.id FROM {passed})", parameters)
 
-    def ask(self, statement: str, **limits: int) -> list[tuple[Any, ...]]:
+    def ask(self, statement: str, **words: int | str) -> list[tuple[Any, ...]]:
         with prepared.cursor() as cursor:
-            cursor.execute(statement.format(those=self.text, **limits), [parameter(value) for value in self.parameters])
+            cursor.execute(statement.format(those=self.text, **words), [parameter(value) for value in self.parameters])
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows

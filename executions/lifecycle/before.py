@@ -63,13 +63,7 @@ def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:
     plan(executions)
 
 
-def mark_queued(
-    executions: Iterable[Execution | Outgoing],
-    *,
-    now: datetime,
-    due_by: datetime | None = None,
-    confirmed_at: datetime | None = None,
-) -> int:
+def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime, due_by: datetime | None = None) -> int:
     """SCHEDULED → QUEUED for what the broker has confirmed; what was claimed meanwhile stays as it is.
 
     They were read as due by now; or by a later moment, and published ahead of their time: they count as available now.
@@ -88,7 +82,7 @@ def mark_queued(
         lazily=lazily.source(),
         lock="FOR UPDATE OF stored SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else "",
     )
-    moments = [confirmed_at or now, *ahead, *given_parameters, due_by or now, *between, *between]
+    moments = [now, *ahead, *given_parameters, due_by or now, *between, *between]
     with prepared.cursor() as cursor:
         cursor.execute(statement, [value_lists.parameter(value) for value in moments])
         return int(cursor.rowcount)
