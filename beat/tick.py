@@ -120,12 +120,11 @@ class Ticker:
     def _publish_due(self, planned: Planned, *, is_under_way: bool) -> tuple[Planned, "_Flow"]:
         """Look after look, each at the most urgent of all that is due then. What is left to plan is planned aside."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        flow = _Flow()
         self.progress.made()
         if self.is_broker_away and not self.publisher.reaches():
-            return planned, flow  # a long backlog need not be read for that
+            return planned, _Flow(is_stuck=True)  # a long backlog need not be read for that
         self._say_how_the_broker_is("", waiting=0)  # it answered above, or nobody doubts it
-        planning = _Planning(planned)
+        flow, planning = _Flow(), _Planning(planned)
         if is_under_way:
             self._go_on_with(planning)
         try:
@@ -231,7 +230,7 @@ class Ticker:
 
     @property
     def _look_size(self) -> int:
-        """How many a look finds at most. At its end all has to be written down, so it is worth more than one batch."""
+        """How many a look finds at most: a look has its price, and what comes due meanwhile waits for the next one."""
         return _BATCHES_PER_LOOK * self.batch_size
 
     def _find_due(self, now: datetime, passed_by: Collection[uuid.UUID]) -> list[Due]:

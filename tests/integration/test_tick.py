@@ -168,7 +168,10 @@ def test_a_beat_that_is_told_to_stop_ends_its_tick_after_the_batch_in_hand(
 def test_a_full_batch_that_gets_nowhere_does_not_spin(noon: datetime, publisher: Publisher, no_broker: None) -> None:
     for _ in range(3):
         planned(a_job(now=noon), noon)
-    assert not a_ticker(publisher, batch_size=2).tick(noon).has_more
+    one = a_ticker(publisher, batch_size=2)
+    assert not one.tick(noon).has_more
+    assert one.is_broker_away
+    assert not one.tick(noon).has_more  # nor while it is known to be away
 
 
 @pytest.mark.full
