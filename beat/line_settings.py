@@ -12,15 +12,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from beat import aside
 
-# Where there is one way alone, a plan that knows the values is no better, and takes longer to make than to follow. What
-# has to be sorted all the same seems to cost so much then that the server would make machine code for it.
-_BY_INDEX = """
-SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;
-SET plan_cache_mode = force_generic_plan; SET jit = off;
-"""
-_AS_USUAL = """
-RESET enable_seqscan; RESET enable_bitmapscan; RESET enable_sort; RESET plan_cache_mode; RESET jit;
-"""
+# What has to be sorted all the same seems to cost so much then that the server would make machine code for it.
+_BY_INDEX = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off;"
+_AS_USUAL = "RESET enable_seqscan; RESET enable_bitmapscan; RESET enable_sort; RESET jit;"
 
 
 def tell(*, connection: BaseDatabaseWrapper, **_more: object) -> None:

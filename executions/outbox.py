@@ -38,17 +38,8 @@ _OUTGOING = """
 SELECT execution.id, attempt, job.key, CAST(fire_time AS text), CAST(available_at AS text), is_waiting,
     execution.task, CAST(execution.args AS text), CAST(execution.kwargs AS text), execution.queue, execution.priority,
     job.timeout_seconds, job.stop_grace_seconds, job.keep_result
-FROM {asked} {found} JOIN onbeat_job AS job ON job.id = job_id
-WHERE {those} ORDER BY execution.priority DESC, available_at
+FROM onbeat_execution AS execution JOIN onbeat_job AS job ON job.id = job_id WHERE {those}
 """
-# Each by its id, whatever PostgreSQL takes the table for: as a plain join it may be read as a whole.
-_FOUND = {
-    "postgresql": """CROSS JOIN LATERAL (
-        SELECT * FROM onbeat_execution WHERE id = asked.id AND fire_time >= %s AND fire_time < %s LIMIT 1
-    ) AS execution""",
-    "sqlite": """JOIN onbeat_execution AS execution
-        ON execution.id = asked.id AND fire_time >= %s AND fire_time < %s""",
-}
 # Not as a minimum: for that the planner may read all that is planned ahead.
 _NEXT = """
 SELECT CAST(available_at AS text) FROM onbeat_execution WHERE {those} ORDER BY onbeat_execution.available_at LIMIT 1
@@ -77,11 +68,12 @@ def outgoing(
     if not ids:
         return []
     first, last = fire_time_of(min(ids)), fire_time_of(max(ids)) + MILLISECOND
-    asked, parameters = columns_as_table("asked", {"id": "uuid"}, [ids])
-    those = _Conditions("true", [*parameters, first, last]).without("execution.queue", without)
+    those = _Conditions("fire_time >= %s AND fire_time < %s", [first, last])
+    those = those.joined_by(*among("execution.id", "uuid", ids)).without("execution.queue", without)
     if due_by is not None:
         those = those.joined_by("execution.state = 'SCHEDULED' AND available_at <= %s", [due_by])
-    return [Outgoing.read(row) for row in those.ask(_OUTGOING, asked=asked, found=_FOUND[connection.vendor])]
+    # Not sorted there: see `beat/line_settings.py`.
+    return sorted(map(Outgoing.read, those.ask(_OUTGOING)), key=lambda row: (-row.priority, row.available_at))
 
 
 def next_at(after: datetime, *, until: datetime, part: Part = ALL_JOBS) -> datetime | None:
@@ -117,8 +109,8 @@ class _Conditions:
         passed, parameters = columns_as_table("passed", {"id": "uuid"}, [list(ids)])
         return self.joined_by(f"id NOT IN (SELECT passed.id FROM {passed})", parameters)
 
-    def ask(self, statement: str, **words: int | str) -> list[tuple[Any, ...]]:
+    def ask(self, statement: str, **limits: int) -> list[tuple[Any, ...]]:
         with prepared.cursor() as cursor:
-            cursor.execute(statement.format(those=self.text, **words), [parameter(value) for value in self.parameters])
+            cursor.execute(statement.format(those=self.text, **limits), [parameter(value) for value in self.parameters])
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
