@@ -19,7 +19,7 @@ pytestmark = pytest.mark.full
 LOOK_AHEAD_SECONDS = 2
 LEASE_SECONDS = 3
 PULSES = 16
-BURST = 6000
+BURST = 2000
 SOON = 6  # seconds until the burst, in which the test gets ready to watch it
 STOPPED = "beat stopped"
 STOPPED_IN_THE_MIDDLE = "beat stopped in the middle of something: what is left of it is done by the others"
@@ -66,9 +66,9 @@ def fires_go_on(both: TwoBeats, *, since: int) -> None:
     both.go_on(since, both.second())
 
 
-def ask_for_a_burst(both: TwoBeats, name: str, *, slow: OneBeat) -> str:
-    """Which rows it is, in SQL. One beat needs a while for its part."""
-    slow.broker.slow(0.25)
+def ask_for_a_burst(both: TwoBeats, name: str, *, slow: OneBeat, answer_seconds: float) -> str:
+    """Which rows it is, in SQL. One beat needs a while for its part: so long for each answer of the broker."""
+    slow.broker.slow(answer_seconds)
     both.platform.manage("shell", "-c", ASK_FOR_A_BURST.replace("NAME", name))
     rows = f"FROM onbeat_execution WHERE trigger = 'DELAYED' AND kwargs->>'burst' = '{name}'"
     assert both.count(f"SELECT count(*) {rows}") == BURST
@@ -127,7 +127,7 @@ def test_a_beat_whose_tick_hangs_loses_its_shards_and_gets_them_back_when_it_goe
 def test_what_a_beat_leaves_that_is_killed_in_a_burst_is_published_by_the_other(both: TwoBeats) -> None:
     killed, other = both.beats
     with both.every_second_fires_once():
-        burst = ask_for_a_burst(both, "killed", slow=killed)
+        burst = ask_for_a_burst(both, "killed", slow=killed, answer_seconds=1.0)
         is_in_the_middle(both, killed, burst)
         killed.process.kill_all()
         assert both.count(f"SELECT count(*) {burst} AND state = 'SCHEDULED'") > 0
@@ -139,7 +139,7 @@ def test_what_a_beat_leaves_that_is_killed_in_a_burst_is_published_by_the_other(
 def test_a_beat_that_is_told_to_stop_in_a_burst_ends_its_batch_and_hands_over_the_rest(both: TwoBeats) -> None:
     stopped, other = both.beats
     with both.every_second_fires_once():
-        burst = ask_for_a_burst(both, "stopped", slow=stopped)
+        burst = ask_for_a_burst(both, "stopped", slow=stopped, answer_seconds=0.25)
         other.process.signal(signal.SIGSTOP)  # so that it marks nothing for the one that stops
         is_in_the_middle(both, stopped, burst)
         assert stopped.process.terminate() == 0
