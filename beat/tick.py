@@ -27,7 +27,7 @@ from executions.outgoing import Due, Outgoing
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NEAR = timedelta(seconds=10)
 # How long a tick goes on if there is that much to do. First it plans for a moment, so that what is published next is
-# the most urgent of all that is due.
+# the most urgent of all that is due. Aside it goes on for as long at a time.
 _PLAN_FIRST_SECONDS = 0.15
 _PATIENCE_SECONDS = 2.0
 _BATCHES_PER_LOOK = 10
@@ -320,8 +320,8 @@ class _Written:
 
 @dataclass
 class _Flow:
-    """What a tick publishes: one batch is being sent while the broker takes in the one before, and the one before that
-    is written down. At the end of a tick all are: what is still due then was not published."""
+    """What a tick publishes: one batch is being sent while the broker takes in some that were sent before, and what it
+    has confirmed is written down. At the end of a tick all is: what is still due then was not published."""
 
     sent: deque[_Batch] = field(default_factory=deque)
     writing: "deque[Future[_Written]]" = field(default_factory=deque)
@@ -329,7 +329,7 @@ class _Flow:
     passed_by: set[uuid.UUID] = field(default_factory=set)
     count: int = 0
     oldest: datetime | None = None
-    has_more: bool = True
+    has_more: bool = True  # as long as nobody has looked
     fires_seen: int = 0  # when it last looked; there were no more than these
     is_stuck: bool = False  # of the last the broker took nothing: who goes on at once would spin
 
