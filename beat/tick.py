@@ -28,7 +28,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _NEAR = timedelta(seconds=10)
 # How long a tick goes on if there is that much to do. First it plans for a moment, so that what is published next is
 # the most urgent of all that is due. Aside it goes on for as long at a time.
-_PLAN_FIRST_SECONDS = 0.15
+_PLAN_FOR_SECONDS = 0.15
 _PATIENCE_SECONDS = 2.0
 _BATCHES_PER_LOOK = 10
 # A broker confirms what it has written to disk, many batches at a time: who waits for each has nothing under way.
@@ -101,7 +101,7 @@ class Ticker:
 
     def _plan_for_a_while(self, now: datetime) -> Planned:
         """Batch after batch, so that planning does not wait for whoever publishes."""
-        deadline = time.monotonic() + _PLAN_FIRST_SECONDS
+        deadline = time.monotonic() + _PLAN_FOR_SECONDS
         total = Planned()
         while True:
             total = total.and_then(self._plan_batch(now))
