@@ -1,11 +1,13 @@
 """The consumer of a worker: what Celery stumbles over in its loop does not end the worker, and nothing there waits."""
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery.worker.consumer import Consumer as CelerysConsumer
 from django.db import OperationalError
+from kombu.asynchronous import Hub
 
 from workers.consumer import Consumer
 
@@ -53,3 +55,73 @@ def test_its_own_connections_wait_for_no_confirm_and_for_no_answer_beyond_two_he
 
 def test_a_connection_to_the_folder_is_left_as_it_is() -> None:
     assert bounded(driver="filesystem", heartbeat=15).transport_options["confirm_publish"] is True
+
+
+class Dispatcher:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.flushed = 0
+        self._error = error
+
+    def flush(self) -> None:
+        self.flushed += 1
+        if self._error is not None:
+            raise self._error
+
+
+def with_loop(dispatcher: Dispatcher) -> Any:
+    consumer: Any = Consumer.__new__(Consumer)
+    consumer.hub, consumer.event_dispatcher = Hub(), dispatcher
+    consumer.connection_errors, consumer.channel_errors = (ConnectionError,), ()
+    consumer.blueprint = SimpleNamespace(shutdown=lambda _: None, send_all=lambda *_, **__: None)
+    consumer.perform_pending_operations = lambda: None
+    return consumer
+
+
+def turn(hub: Any) -> None:
+    for deed in hub._pop_ready():
+        deed()
+
+
+def test_a_loop_that_sleeps_is_woken_by_a_thread_that_has_an_event() -> None:
+    consumer = with_loop(Dispatcher())
+    woken: list[bool] = []
+    consumer.hub._waker = SimpleNamespace(wake=lambda: woken.append(True), close=lambda: None)
+    consumer.hub._loop_thread = threading.get_ident()
+    speaker = threading.Thread(target=consumer.on_send_event_buffered)
+    speaker.start()
+    speaker.join()
+    turn(consumer.hub)
+    assert (woken, len(consumer.hub.timer)) == ([True], 1)
+
+
+def test_events_wait_a_moment_for_one_another_and_go_together() -> None:
+    dispatcher = Dispatcher()
+    consumer = with_loop(dispatcher)
+    for times in (1, 2):
+        for _ in range(10):
+            consumer.on_send_event_buffered()
+        turn(consumer.hub)
+        ((_, _, soon),) = consumer.hub.timer._queue
+        assert dispatcher.flushed == times - 1
+        soon()
+        assert dispatcher.flushed == times
+        consumer.hub.timer.clear()
+
+
+def test_events_go_on_after_a_lost_connection_took_the_timer_with_it() -> None:
+    consumer = with_loop(Dispatcher())
+    consumer.on_send_event_buffered()
+    turn(consumer.hub)
+    consumer.hub.timer._queue[0].entry.cancel()
+    consumer.on_send_event_buffered()
+    turn(consumer.hub)
+    assert [one.entry.canceled for one in sorted(consumer.hub.timer._queue)] == [True, False]
+
+
+@pytest.mark.parametrize("error", [None, ConnectionError("away")])
+def test_a_worker_that_ends_says_what_it_has_not_said_and_ends_also_if_nobody_hears_it(
+    error: Exception | None,
+) -> None:
+    dispatcher = Dispatcher(error)
+    with_loop(dispatcher).shutdown()
+    assert dispatcher.flushed == 1
