@@ -1,6 +1,8 @@
 """The consumer of a worker: what Celery stumbles over in its loop does not end the worker, and nothing there waits."""
 
 import threading
+import time
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,8 +10,9 @@ import pytest
 from celery.worker.consumer import Consumer as CelerysConsumer
 from django.db import OperationalError
 from kombu.asynchronous import Hub
+from kombu.asynchronous.timer import Timer
 
-from workers.consumer import Consumer
+from workers.consumer import FORGET_EVERY_SECONDS, Consumer, forget_cancelled
 
 
 class Message:
@@ -125,3 +128,28 @@ def test_a_worker_that_ends_says_what_it_has_not_said_and_ends_also_if_nobody_he
     dispatcher = Dispatcher(error)
     with_loop(dispatcher).shutdown()
     assert dispatcher.flushed == 1
+
+
+def test_time_limits_of_tasks_that_have_ended_are_forgotten_and_the_others_still_come_in_order() -> None:
+    timer, heard = Timer(), []
+    entries = [timer.call_after(seconds, heard.append, (seconds,)) for seconds in (-1, 3600, -3, 3601, -2, 3602)]
+    for entry in entries[1::2]:
+        entry.cancel()
+    forget_cancelled(timer)
+    assert len(timer) == 3
+    for _, entry in islice(timer, 3):
+        entry()
+    assert heard == [-3, -2, -1]
+
+
+def test_they_are_forgotten_again_and_again_as_long_as_the_worker_runs() -> None:
+    consumer = with_loop(Dispatcher())
+    hub = consumer.hub
+    consumer.register_with_event_loop(hub)
+    ((due, _, forget),) = hub.timer._queue
+    assert due <= time.monotonic() + FORGET_EVERY_SECONDS
+    hub.timer.clear()
+    hub.call_later(3600, print).cancel()
+    forget()
+    ((again, _, _),) = hub.timer._queue
+    assert again > due
