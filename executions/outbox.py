@@ -17,7 +17,7 @@ from executions.identity import MILLISECOND, fire_time_of, is_ours
 from executions.models import MAX_PRIORITY
 from executions.outgoing import Due, Outgoing, moment_of
 from executions.parts import ALL_JOBS, Part
-from executions.value_lists import among, columns_as_table, parameter
+from executions.value_lists import among, as_parameters, columns_as_table
 
 # To sort a backlog of a million for each look would take longer than to publish what it finds. So on PostgreSQL each
 # priority is read by itself, from the highest on, in the order of its index, and reading ends when enough is found.
@@ -111,6 +111,6 @@ class _Conditions:
 
     def ask(self, statement: str, **limits: int) -> list[tuple[Any, ...]]:
         with prepared.cursor() as cursor:
-            cursor.execute(statement.format(those=self.text, **limits), [parameter(value) for value in self.parameters])
+            cursor.execute(statement.format(those=self.text, **limits), as_parameters(self.parameters))
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows

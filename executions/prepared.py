@@ -10,16 +10,16 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connections
 
 
 def cursor() -> Any:
     """As `connection.cursor()`, for plain SQL whose words do not depend on its values."""
+    connection: Any = connections[DEFAULT_DB_ALIAS]  # looked up once: `django.db.connection` does it for each word
     is_shown = connection.queries_logged  # to whoever looks for mistakes, as a whole
     if connection.vendor != "postgresql" or not settings.DATABASE_PREPARES or is_shown:
         return connection.cursor()
     connection.ensure_connection()
-    line: Any = connection.connection
+    line = connection.connection
     line.prepare_threshold = 0  # at the first time; Django's own cursors are of another kind, and prepare nothing
-    wrapped: Any = connection
-    return wrapped._prepare_cursor(psycopg.Cursor(line))
+    return connection._prepare_cursor(psycopg.Cursor(line))

@@ -54,9 +54,9 @@ def _element(value: object) -> str:
     return str(value)  # numbers, and whether something is so
 
 
-def parameter(value: object) -> Any:
-    """One value of a statement, as the database's driver takes it."""
-    return value if connection.vendor == "postgresql" else _stored(value)
+def as_parameters(values: Iterable[object]) -> list[Any]:
+    """The values of a statement, as the database's driver takes them."""
+    return list(values) if connection.vendor == "postgresql" else [_stored(value) for value in values]
 
 
 def _stored(value: object) -> object:

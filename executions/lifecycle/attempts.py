@@ -55,9 +55,10 @@ def end_attempt(
     """
     fire_time = fire_time_of(claim.execution_id)
     fence = (claim.execution_id, fire_time, fire_time + MILLISECOND, claim.attempt, claim.worker, claim.started_at)
-    change = [*(_stored(name, value) for name, value in changes.items()), *map(value_lists.parameter, fence)]
+    change = value_lists.as_parameters([*map(_stored, changes, changes.values()), *fence])
     attempt = (claim.execution_id, fire_time, claim.attempt, outcome, claim.worker, claim.started_at, now, error)
-    record = [_stored(name, value) for name, value in zip(_RECORDED, (*attempt, claim.response), strict=True)]
+    recorded = zip(_RECORDED, (*attempt, claim.response), strict=True)
+    record = value_lists.as_parameters(_stored(name, value) for name, value in recorded)
     changed = _CHANGE.format(changes=", ".join(f"{name} = %s" for name in changes), only=only)
     with prepared.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -72,7 +73,7 @@ def end_attempt(
 
 
 def _stored(name: str, value: object) -> Any:
-    """As the database takes it."""
+    """A document as the database takes it, and a word of ours as its text."""
     if name in _DOCUMENTS:
         return _DOCUMENTS[name].get_db_prep_save(value, connection)
-    return value_lists.parameter(str(value) if isinstance(value, str) else value)
+    return str(value) if isinstance(value, str) else value

@@ -84,7 +84,7 @@ def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime, du
     )
     moments = [now, *ahead, *given_parameters, due_by or now, *between, *between]
     with prepared.cursor() as cursor:
-        cursor.execute(statement, [value_lists.parameter(value) for value in moments])
+        cursor.execute(statement, value_lists.as_parameters(moments))
         return int(cursor.rowcount)
 
 

@@ -69,9 +69,7 @@ def start_unlimited(execution_id: uuid.UUID, attempt: int, *, worker: str, now: 
     fire_time = fire_time_of(execution_id)
     parameters = (worker, now, now, execution_id, fire_time, fire_time + MILLISECOND, attempt, now + MOVED)
     with prepared.cursor() as cursor:
-        cursor.execute(
-            _START_UNLIMITED.format(lazily=lazily.source()), [value_lists.parameter(value) for value in parameters]
-        )
+        cursor.execute(_START_UNLIMITED.format(lazily=lazily.source()), value_lists.as_parameters(parameters))
         return bool(cursor.rowcount)
 
 
