@@ -83,6 +83,18 @@ def stretch(looks: Sequence[Look]) -> Stretch:
     return Stretch(first.left - last.left, last.at - first.at, last.cpu_seconds - first.cpu_seconds)
 
 
+def together(turns: Sequence[Stretch]) -> Stretch:
+    """Several stretches of the same worker as one."""
+    executions = sum(turn.executions for turn in turns)
+    costs: dict[str, float | None] = {}
+    for name in turns[0].costs:
+        paid = [None if (cost := turn.costs[name]) is None else cost * turn.executions for turn in turns]
+        known = [cost for cost in paid if cost is not None]
+        costs[name] = round(sum(known) / executions, 3) if len(known) == len(turns) else None
+    seconds, cpu_seconds = sum(turn.seconds for turn in turns), sum(turn.cpu_seconds for turn in turns)
+    return Stretch(executions, seconds, cpu_seconds, costs)
+
+
 def _end(worker: Process) -> None:
     worker.popen.send_signal(signal.SIGTERM)
     try:

@@ -40,7 +40,7 @@ QUICK = {
     "dispatch": "--fires 500 --peer-fires 20 --redbeat-fires 50 --celery-beat-fires 50",
     "failover": "--fires 1500 --rate 20 --seconds 3 --times 1",
     "scale_out": "--fires 1000 --beats 1,2",
-    "worker": "--executions 300",
+    "worker": "--executions 300 --turns 1",
     "lateness": "--rate 50 --seconds 3 --burst 300",
     "enqueue": "--runs 5000",
     "stored": "--schedules 2000 --executions 5000 --few 500 --rate 20 --seconds 10",

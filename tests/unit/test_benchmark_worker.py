@@ -37,6 +37,11 @@ def test_too_few_for_two_looks_give_no_figure(looks: list[Look]) -> None:
         drained.stretch(looks)
 
 
+def test_turns_of_the_same_worker_count_together_each_as_much_as_it_ran() -> None:
+    turns = [Stretch(300, 1.0, 0.5, {"cpu": 10.0, "wal": 7.0}), Stretch(100, 0.5, 0.1, {"cpu": 30.0, "wal": None})]
+    assert drained.together(turns) == Stretch(400, 1.5, 0.6, {"cpu": 15.0, "wal": None})
+
+
 def test_the_cpu_time_of_a_worker_is_that_of_its_children_too() -> None:
     leader = subprocess.Popen(
         [sys.executable, "-c", _LEADER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
