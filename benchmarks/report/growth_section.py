@@ -34,8 +34,8 @@ _THEN = {
     "workers": "Add workers. Each of their processes has a connection to PostgreSQL; beyond some hundreds a pooler "
     "has to stand in between (not measured).",
     "PostgreSQL": "It is the one writer, and the limit that no further process moves. In this order: more cores, and a "
-    "fast disk for the WAL alone; no waiting for the commit of a claim, whose message comes back, but always for that "
-    "of a finish; shorter retention; partitions by day, a change of `executions/partitions.py` and no setting.",
+    "fast disk for the WAL alone; shorter retention; partitions by day, a change of `executions/partitions.py` and no "
+    "setting.",
     "RabbitMQ": "More cores or more nodes. A quorum queue writes each message on several nodes, which costs more (not "
     "measured).",
     "queues": "A queue is one Erlang process, so one core, however many nodes there are. Spread jobs over several "
