@@ -9,7 +9,7 @@ checkpoint.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -64,6 +64,17 @@ def per(count: int, before: Reading, after: Reading) -> dict[str, float | None]:
         "wal_bytes": round((after.wal_bytes - before.wal_bytes) / count),
         "transaction_ids": round((after.transaction_ids - before.transaction_ids) / count, 3),
     }
+
+
+def together(parts: Sequence[tuple[int, Mapping[str, float | None]]]) -> dict[str, float | None]:
+    """What one cost in all parts together, each of so many; None if one of them does not know."""
+    count = sum(number for number, _ in parts)
+    costs: dict[str, float | None] = {}
+    for name in parts[0][1]:
+        paid = [None if (cost := each[name]) is None else number * cost for number, each in parts]
+        known = [cost for cost in paid if cost is not None]
+        costs[name] = round(sum(known) / count, 3) if len(known) == len(parts) else None
+    return costs
 
 
 def server_pid(name: str, url: str) -> int:

@@ -8,12 +8,15 @@ counted, is told in `benchmarks/burst.py`.
 
 When the beat is gone, the broker is given the messages of the same executions once more, ready-made:
 `benchmarks/broker_limit.py`. Then come the peers, each on a stage of its own and one after another:
-`benchmarks/peers.py`.
+`benchmarks/peers.py`. All of it has several turns, and each figure is of all turns together: a machine that others use
+as well may be half as fast a minute later, and each turn takes some seconds.
 """
 
 import os
+import statistics
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import broker_limit, costs, cpu_time, our_beat, peers
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 LEAST_RATIO_PEER = 80
 LEAST_RATIO_LIMIT = 0.35
+TURNS = 3
 _WARM_UP = 1000
 
 
@@ -42,44 +46,54 @@ def add_options(options: ArgumentParser) -> None:
     for peer in peers.ALL:
         name, what = _fires(peer).replace("_", "-"), f"the same for {peer.package} (default {peer.fires}); 0: none"
         options.add_argument(f"--{name}", type=count, default=peer.fires, help=what)
+    options.add_argument("--turns", type=positive, default=TURNS, help=f"how often each is measured (default {TURNS})")
     keeps = "let django-celery-beat keep its database connection (CONN_MAX_AGE = None), which is not Django's default"
     options.add_argument("--peer-keeps-connection", action="store_true", help=keeps)
 
 
 def measure_as_asked(options: Namespace) -> dict[str, Any]:
     asked = {peer: fires for peer in peers.ALL if (fires := getattr(options, _fires(peer)))}
-    return measure(options.fires, asked, peer_keeps_connection=options.peer_keeps_connection)
+    return measure(options.fires, asked, turns=options.turns, peer_keeps_connection=options.peer_keeps_connection)
 
 
 def _fires(peer: Peer) -> str:
     return f"{peer.key}_fires"
 
 
-def measure(fires: int, of_peers: dict[Peer, int], *, peer_keeps_connection: bool = False) -> dict[str, Any]:
-    """Beside those peers that are named, with so many fires each."""
+@dataclass(frozen=True)
+class _Turn:
+    burst: Burst
+    limit_per_s: float
+    peers_per_s: dict[Peer, float]
+
+
+def measure(
+    fires: int, of_peers: dict[Peer, int], *, turns: int = TURNS, peer_keeps_connection: bool = False
+) -> dict[str, Any]:
+    """Beside those peers that are named, with so many fires each in each turn."""
     cpu_time.see_that_it_is_told()
     named = named_services()
     names = _names(named, of_peers)
     load = os.getloadavg()[0]
-    with on_stage(named) as stage:
-        burst = _time_our_beat(stage, fires)
-        limit_per_s = broker_limit.messages_per_second(stage, _burst_again())
+    taken = [_take_turn(named, fires, of_peers, peer_keeps_connection=peer_keeps_connection) for _ in range(turns)]
+    seconds = sum(turn.burst.seconds for turn in taken) / turns
+    limit_per_s = _per_second([turn.limit_per_s for turn in taken])
     figures: dict[str, Any] = {
         "fires": fires,
-        "seconds": round(burst.seconds, 3),
-        "fires_per_s": round(fires / burst.seconds),
-        "beat_cpu_us_per_fire": round(burst.cpu_seconds / fires * 1e6, 1),
-        "costs": costs.per(fires, *burst.paid),
+        "turns": turns,
+        "seconds": round(seconds, 3),
+        "fires_per_s": round(fires / seconds),
+        "beat_cpu_us_per_fire": round(sum(turn.burst.cpu_seconds for turn in taken) / turns / fires * 1e6, 1),
+        "costs": costs.together([(fires, costs.per(fires, *turn.burst.paid)) for turn in taken]),
         "broker_limit_per_s": round(limit_per_s),
-        "ratio_limit": round(fires / burst.seconds / limit_per_s, 3),
+        "ratio_limit": round(fires / seconds / limit_per_s, 3),
         "peer_keeps_connection": peer_keeps_connection,
     }
     for peer, number in of_peers.items():
-        with on_stage(named) as stage:
-            peer_per_s = peers.fires_per_second(stage, peer, number, keeps_connection=peer_keeps_connection)
+        peer_per_s = _per_second([turn.peers_per_s[peer] for turn in taken])
         figures |= {peer.key: names[peer], _fires(peer): number, f"{_fires(peer)}_per_s": round(peer_per_s, 1)}
         if peer is peers.DJANGO_CELERY_BEAT:
-            figures["ratio_peer"] = round(fires / burst.seconds / peer_per_s, 1)
+            figures["ratio_peer"] = round(fires / seconds / peer_per_s, 1)
     lines = _lines(figures)
     return figures | {
         "are_all_met": all(line.is_met is not False for line in lines),
@@ -90,6 +104,22 @@ def measure(fires: int, of_peers: dict[Peer, int], *, peer_keeps_connection: boo
         "cores": os.cpu_count(),
         "load_before": round(load, 2),  # of others: what they take is missing here
     }
+
+
+def _take_turn(named: Addresses, fires: int, of_peers: dict[Peer, int], *, peer_keeps_connection: bool) -> _Turn:
+    with on_stage(named) as stage:
+        burst = _time_our_beat(stage, fires)
+        limit_per_s = broker_limit.messages_per_second(stage, _burst_again())
+    peers_per_s = {}
+    for peer, number in of_peers.items():
+        with on_stage(named) as stage:
+            peers_per_s[peer] = peers.fires_per_second(stage, peer, number, keeps_connection=peer_keeps_connection)
+    return _Turn(burst, limit_per_s, peers_per_s)
+
+
+def _per_second(in_each_turn: Sequence[float]) -> float:
+    """Of all turns together, which had as many each."""
+    return statistics.harmonic_mean(in_each_turn)
 
 
 def _names(named: Addresses, of_peers: Iterable[Peer]) -> dict[Peer, str]:

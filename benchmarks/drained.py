@@ -20,8 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from benchmarks import cpu_time
-from benchmarks.costs import Meter, per
+from benchmarks import costs, cpu_time
+from benchmarks.costs import Meter
 from benchmarks.stage import Process, Stage
 from launcher.refusal import Refusal
 
@@ -67,12 +67,12 @@ def drain(stage: Stage, worker: Process, *, queue: str, dead_letters: str, execu
     paid = meter.read()
     patience = 60 + executions / _SLOWEST_PER_S
     worker.wait_until(is_empty, what="the queue is empty", seconds=patience, every=_LOOK_SECONDS)
-    costs = per(max(looks[0].left, 1), paid, meter.read())
+    each_cost = costs.per(max(looks[0].left, 1), paid, meter.read())
     _end(worker)
     left, rejected = stage.depth(queue), stage.depth(dead_letters)
     if left or rejected:
         raise Refusal(f"{left:,} messages came back and {rejected:,} were rejected: no figure is worth that.")
-    return replace(stretch(looks), costs=costs)
+    return replace(stretch(looks), costs=each_cost)
 
 
 def stretch(looks: Sequence[Look]) -> Stretch:
@@ -85,14 +85,12 @@ def stretch(looks: Sequence[Look]) -> Stretch:
 
 def together(turns: Sequence[Stretch]) -> Stretch:
     """Several stretches of the same worker as one."""
-    executions = sum(turn.executions for turn in turns)
-    costs: dict[str, float | None] = {}
-    for name in turns[0].costs:
-        paid = [None if (cost := turn.costs[name]) is None else cost * turn.executions for turn in turns]
-        known = [cost for cost in paid if cost is not None]
-        costs[name] = round(sum(known) / executions, 3) if len(known) == len(turns) else None
-    seconds, cpu_seconds = sum(turn.seconds for turn in turns), sum(turn.cpu_seconds for turn in turns)
-    return Stretch(executions, seconds, cpu_seconds, costs)
+    return Stretch(
+        executions=sum(turn.executions for turn in turns),
+        seconds=sum(turn.seconds for turn in turns),
+        cpu_seconds=sum(turn.cpu_seconds for turn in turns),
+        costs=costs.together([(turn.executions, turn.costs) for turn in turns]),
+    )
 
 
 def _end(worker: Process) -> None:

@@ -37,7 +37,7 @@ USUAL = ("recurrence", "idle", "dispatch", "failover", "scale_out", "worker", "l
 QUICK = {
     "recurrence": "--jobs 1000",
     "idle": "--schedules 100 --seconds 2",
-    "dispatch": "--fires 500 --peer-fires 20 --redbeat-fires 50 --celery-beat-fires 50",
+    "dispatch": "--fires 500 --peer-fires 20 --redbeat-fires 50 --celery-beat-fires 50 --turns 1",
     "failover": "--fires 1500 --rate 20 --seconds 3 --times 1",
     "scale_out": "--fires 1000 --beats 1,2",
     "worker": "--executions 300 --turns 1",

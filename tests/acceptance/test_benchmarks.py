@@ -41,8 +41,8 @@ def measured(*words: str, **variables: str) -> dict[str, Any]:
 
 
 def test_a_real_beat_is_measured_from_the_moment_it_may_begin() -> None:
-    figures = measured("dispatch", "--fires", "20", *WITHOUT_PEERS)
-    assert (figures["fires"], figures["redis"]) == (20, True)
+    figures = measured("dispatch", "--fires", "20", "--turns", "1", *WITHOUT_PEERS)
+    assert (figures["fires"], figures["turns"], figures["redis"]) == (20, 1, True)
     assert figures["fires_per_s"] > 0
     assert figures["costs"]["wal_bytes"] > 0
     assert figures["broker_limit_per_s"] > 0
@@ -55,7 +55,7 @@ def test_a_real_beat_is_measured_from_the_moment_it_may_begin() -> None:
 @pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts the beats of others: see `make test-long`")
 def test_the_beats_of_others_are_measured_in_the_same_run() -> None:
     few = [word for option in PEERS for word in (option, "5")]
-    figures = measured("dispatch", "--fires", "20", *few)
+    figures = measured("dispatch", "--fires", "20", "--turns", "2", *few)
     names = [figures[key].split()[0] for key in ("peer", "redbeat", "celery_beat")]
     assert names == ["django-celery-beat", "celery-redbeat", "celery"]
     assert all(figures[f"{key}_fires_per_s"] > 0 for key in ("peer", "redbeat", "celery_beat"))
