@@ -22,6 +22,7 @@ ATTEMPT_HEADER = "onbeat_attempt"
 FIRE_TIME_HEADER = "onbeat_fire_time"
 JOB_KEY_HEADER = "onbeat_job"
 _OWN = {"id", "root_id", "retries", "timelimit"}  # of what Celery writes, these differ from message to message
+_UNREAD = {"lang", "replaced_task_nesting"}  # these no worker reads, or takes for the same when they are missing
 CONTENT_TYPE, CONTENT_ENCODING = "application/json", "utf-8"
 DELIVERY_MODE = 2  # kept over a restart of the broker
 
@@ -106,7 +107,7 @@ def _if_said(execution: Outgoing) -> dict[str, Any]:
 
 @lru_cache(maxsize=1000)
 def _frame(task: str, keep_result: bool) -> Frame:
-    """As Celery makes it. What it leaves empty is left out: a worker takes both for the same, and each costs time."""
+    """As Celery makes it. What it leaves empty, or nobody reads, is left out: a broker looks at each header."""
     message = current_app.amqp.as_task_v2(
         "",
         task,
@@ -115,7 +116,7 @@ def _frame(task: str, keep_result: bool) -> Frame:
         kwargsrepr="…",
     )
     headers = {name: value for name, value in message.headers.items() if value not in (None, {}, [None, None])}
-    shared = {name: value for name, value in headers.items() if name not in _OWN}
+    shared = {name: value for name, value in headers.items() if name not in _OWN | _UNREAD}
     return Frame(shared, json.dumps(message.body[2]))
 
 

@@ -44,6 +44,13 @@ def test_a_message_holds_the_arguments_and_names_its_attempt(
     assert message.content_type == "application/json"
 
 
+def test_a_message_has_no_header_that_no_worker_reads(noon: datetime, publisher: Publisher, broker: Queues) -> None:
+    publisher.publish(outgoing(planned(a_job(now=noon), noon)))
+    of_celery = {"task", "id", "root_id", "argsrepr", "kwargsrepr", "origin", "ignore_result"}
+    of_ours = {"onbeat_execution", "onbeat_attempt", "onbeat_fire_time", "onbeat_job"}
+    assert set(broker.take().headers) == of_celery | of_ours
+
+
 def test_arguments_are_not_shown_to_whoever_listens(noon: datetime, publisher: Publisher, broker: Queues) -> None:
     publisher.publish(outgoing(planned(a_job(now=noon, args=["hush-hush"], kwargs={"token": "hush-hush"}), noon)))
     assert "hush-hush" not in json.dumps(broker.take().headers, default=str)
