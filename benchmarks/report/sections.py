@@ -38,7 +38,7 @@ _WHAT = {
     "dispatch": "All schedules are due at one moment, and one beat fires them. It is done when each fire has its row "
     "in PostgreSQL and RabbitMQ has confirmed its message. Peers are measured in the same run on the same servers, "
     "with the settings that they come with: they keep no row of a fire and wait for no confirm. RabbitMQ's own limit "
-    "is how fast it takes and confirms the same messages, ready-made.",
+    "is how fast it takes and confirms the same messages, ready-made. All take turns, and their turns count together.",
     "lateness": "Two beats. Late is the time from a fire's moment to the broker's confirm, by the database's clock. "
     "First fires come steadily, then many at one instant.",
     "stored": "One beat and one worker with few schedules and no past, then with very many of both; as many are due "
@@ -48,7 +48,8 @@ _WHAT = {
     "scale_out": "The same burst with one, two and four beats. A lost lease is a fire that a beat read for nothing, "
     "because another beat has it.",
     "worker": "Executions of a task that does nothing, by one worker with two processes (prefork). Beside it the same "
-    "worker of plain Celery, without results and with django-celery-results.",
+    "worker of plain Celery, without results and with django-celery-results. All take turns, and their turns count "
+    "together.",
     "enqueue": "Delayed runs are made in bulk from Python; then they become due, and a beat publishes them.",
     "idle": "Schedules are stored, and none is due for hours.",
     "recurrence": "How many next fires are found per second, in the way that a beat asks for them. It needs no server.",
