@@ -182,12 +182,17 @@ def _record(plans: Sequence[Plan], *, now: datetime) -> list[Plan]:
 _ADVANCE = """
 UPDATE onbeat_schedule SET next_fire_at = next_at, fires_left = left_then, version = version + 1
 FROM (
-    SELECT job, next_at, left_then FROM {planned} JOIN onbeat_schedule AS stored
-    ON stored.job_id = job AND stored.version = as_version AND stored.next_fire_at = due_at
-    WHERE stored.is_active {lock}
+    SELECT job, next_at, left_then FROM {planned} {and_stored}
+    WHERE stored.version = as_version AND stored.next_fire_at = due_at
 ) AS free
 WHERE job_id = job RETURNING job_id
 """
+# Each schedule by its key: PostgreSQL would read all that are active, and look the batch up in them.
+_AND_STORED = {
+    "postgresql": "CROSS JOIN LATERAL (SELECT version, next_fire_at FROM onbeat_schedule "
+    "WHERE job_id = job AND is_active FOR UPDATE SKIP LOCKED) AS stored",
+    "sqlite": "JOIN onbeat_schedule AS stored ON stored.job_id = job AND stored.is_active",  # has one writer at a time
+}
 _PLANNED = {
     "job": "bigint",
     "as_version": "integer",
@@ -195,7 +200,6 @@ _PLANNED = {
     "next_at": "timestamptz",
     "left_then": "integer",
 }
-_LOCK = "FOR UPDATE OF stored SKIP LOCKED"  # SQLite has one writer at a time
 
 
 def _advance(plans: Sequence[Plan]) -> set[int]:
@@ -205,9 +209,8 @@ def _advance(plans: Sequence[Plan]) -> set[int]:
         for schedule, plan in plans
     ]
     planned, parameters = value_lists.table("planned", _PLANNED, rows)
-    lock = _LOCK if connection.features.has_select_for_update_skip_locked else ""
     with connection.cursor() as cursor:
-        cursor.execute(_ADVANCE.format(planned=planned, lock=lock), parameters)
+        cursor.execute(_ADVANCE.format(planned=planned, and_stored=_AND_STORED[connection.vendor]), parameters)
         return {job_id for (job_id,) in cursor.fetchall()}
 
 

@@ -20,9 +20,13 @@ from executions.storable import storable_text
 
 # Django can neither insert from a query nor join a list of values.
 _INSERT = """
-INSERT INTO onbeat_execution ({columns}) SELECT {values} FROM {given} JOIN onbeat_job ON onbeat_job.id = given.job_id
-WHERE true ON CONFLICT DO NOTHING
+INSERT INTO onbeat_execution ({columns}) SELECT {values} FROM {given} {and_job} WHERE true ON CONFLICT DO NOTHING
 """
+# Each job by its key: PostgreSQL would read all that there are, and look the batch up in them.
+_AND_JOB = {
+    "postgresql": "CROSS JOIN LATERAL (SELECT * FROM onbeat_job WHERE id = given.job_id LIMIT 1) AS onbeat_job",
+    "sqlite": "JOIN onbeat_job ON onbeat_job.id = given.job_id",
+}
 # What differs from row to row, with its type on PostgreSQL: of fires alone, as nearly always, or with stretches.
 _OF_FIRES = {"id": "uuid", "job_id": "bigint", "fire_time": "timestamptz", "available_at": "timestamptz"}
 _OF_STRETCHES = {
@@ -75,8 +79,9 @@ def _insert(kinds: Mapping[str, str], rows: Sequence[Sequence[object]], now: dat
     )
     given, given_parameters = value_lists.table("given", kinds, rows)
     parameters: list[Any] = [now if constant is _NOW else constant for constant in constants]
+    insert = _INSERT.format(columns=columns, values=values, given=given, and_job=_AND_JOB[connection.vendor])
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT.format(columns=columns, values=values, given=given), [*parameters, *given_parameters])
+        cursor.execute(insert, [*parameters, *given_parameters])
 
 
 _NOW = object()

@@ -35,7 +35,7 @@ def store_many(noon: datetime, count: int = MANY) -> None:
     )
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute("ANALYZE onbeat_schedule")
+            cursor.execute("ANALYZE onbeat_schedule, onbeat_job")
 
 
 def statements(act: Callable[[], Any]) -> int:
@@ -95,6 +95,27 @@ def test_what_is_due_is_found_by_its_index_among_thousands(noon: datetime) -> No
     store_many(noon)
     a_job(now=noon, schedule=every_minute(noon))
     assert "onbeat_schedule_next" in Schedule.objects.firing_before(noon + seconds(65)).explain()
+
+
+@pytest.mark.full
+def test_a_batch_of_hundreds_reads_the_schedules_and_jobs_of_these_among_thousands(
+    noon: datetime,
+) -> None:
+    """PostgreSQL would rather look the batch up in all that are stored, which costs more the more these are."""
+    store_many(noon)
+    Schedule.objects.filter(job__key__endswith="7").update(next_fire_at=noon + seconds(60))
+    plans: list[str] = []
+
+    def look_first(execute: Callable[..., Any], sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        if "onbeat_schedule SET next_fire_at" in sql or "INSERT INTO onbeat_execution" in sql:
+            execute(f"EXPLAIN {sql}", parameters, many, context)
+            plans.append("\n".join(line for (line,) in context["cursor"].fetchall()))
+        return execute(sql, parameters, many, context)
+
+    with connection.execute_wrapper(look_first):
+        assert a_planner(batch_size=1000).plan_due(now=noon + seconds(60)).fires == MANY // 10
+    assert len(plans) >= 2  # the insert once more, if the month had no partition
+    assert [plan for plan in plans if "Hash Join" in plan or "Merge Join" in plan or "Seq Scan" in plan] == []
 
 
 @pytest.mark.full  # SQLite's limit on variables makes Django split long statements
