@@ -19,10 +19,10 @@ import pytest
 import redis
 from amqp.exceptions import AccessRefused
 
-from launcher import postgres, services
+from launcher import postgres, rabbitmq, services
 from launcher.ports import free_port, is_taken
 from launcher.processes import pid_in, wait_until
-from launcher.service_record import Ports, Record, load, read_env_file
+from launcher.service_record import NAME, Ports, Record, load, read_env_file
 
 pytestmark = pytest.mark.full
 
@@ -137,6 +137,16 @@ def test_everything_listens_on_the_loopback_address_only(data_dir: Path, address
 
     assert {port for _, port in listening} == ours
     assert {address for address, _ in listening} <= {"0100007F", "00000000000000000000000001000000"}
+
+
+def test_what_waits_in_a_queue_is_on_disk_alone_as_it_is_in_newer_ones(
+    data_dir: Path, addresses: services.Addresses
+) -> None:
+    with kombu.Connection(addresses.broker_url) as connection:
+        queue = connection.channel().queue_declare(exclusive=True).queue
+        asked = ("list_queues", "-p", NAME, "name", "policy")
+        told = rabbitmq.control(services.services_folder(data_dir), recorded(data_dir), *asked)
+    assert f"{queue}\ton-disk-alone" in told
 
 
 def test_a_second_start_gives_the_same_addresses_and_starts_nothing(
