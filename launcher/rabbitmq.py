@@ -4,6 +4,7 @@ Every path that RabbitMQ would otherwise look up in the machine's own configurat
 it listens on is on the loopback address.
 """
 
+import contextlib
 import os
 import secrets
 import socket
@@ -60,7 +61,8 @@ def start(services: Path, record: Record) -> None:
             f"RabbitMQ did not start: {said}. Put right what its log {_log(home)} says, then try again."
         )
     if is_new:
-        control(services, record, "set_policy", "-p", NAME, *_ON_DISK_ALONE)
+        with contextlib.suppress(ServicesUnavailable):  # an economy: one that refuses it works as well
+            control(services, record, "set_policy", "-p", NAME, *_ON_DISK_ALONE)
 
 
 def stop(services: Path, record: Record) -> bool:
