@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import JSONField
 
-from executions import prepared, value_lists
+from executions import partitions, prepared, value_lists
 from executions.identity import MILLISECOND, fire_time_of
 from executions.models import Attempt, Execution
 from executions.outcomes import Claim
@@ -22,7 +22,7 @@ NOT_ASKED_TO_STOP = "AND cancel_requested_at IS NULL"
 
 _CHANGE = """
 UPDATE onbeat_execution SET {changes}
-WHERE id = %s AND fire_time >= %s AND fire_time < %s
+WHERE id = %s AND fire_time >= %s AND fire_time < %s {month}
 AND state = 'RUNNING' AND attempt = %s AND worker = %s AND started_at = %s {only}
 """
 _RECORDED = (
@@ -59,7 +59,8 @@ def end_attempt(
     attempt = (claim.execution_id, fire_time, claim.attempt, outcome, claim.worker, claim.started_at, now, error)
     recorded = zip(_RECORDED, (*attempt, claim.response), strict=True)
     record = value_lists.as_parameters(_stored(name, value) for name, value in recorded)
-    changed = _CHANGE.format(changes=", ".join(f"{name} = %s" for name in changes), only=only)
+    assignments, month = ", ".join(f"{name} = %s" for name in changes), partitions.month_in_words(fire_time)
+    changed = _CHANGE.format(changes=assignments, month=month, only=only)
     with prepared.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(_BOTH.format(change=changed), [*change, *record])

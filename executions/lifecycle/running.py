@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Q
 
-from executions import concurrency, lazily, prepared, value_lists
+from executions import concurrency, lazily, partitions, prepared, value_lists
 from executions.concurrency import Limit
 from executions.identity import MILLISECOND, fire_time_of, is_ours
 from executions.lifecycle.before import skip
@@ -58,7 +58,7 @@ _START_UNLIMITED = """
 UPDATE onbeat_execution
 SET state = 'RUNNING', worker = %s, started_at = %s, heartbeat_at = %s, reason = '', is_waiting = false
 FROM (SELECT 1) AS once{lazily}
-WHERE id = %s AND fire_time >= %s AND fire_time < %s AND attempt = %s
+WHERE id = %s AND fire_time >= %s AND fire_time < %s {month} AND attempt = %s
 AND (state = 'QUEUED' OR (state = 'SCHEDULED' AND available_at <= %s))
 AND NOT EXISTS (SELECT 1 FROM onbeat_job WHERE onbeat_job.id = job_id AND max_concurrency IS NOT NULL)
 """
@@ -69,7 +69,8 @@ def start_unlimited(execution_id: uuid.UUID, attempt: int, *, worker: str, now: 
     fire_time = fire_time_of(execution_id)
     parameters = (worker, now, now, execution_id, fire_time, fire_time + MILLISECOND, attempt, now + MOVED)
     with prepared.cursor() as cursor:
-        cursor.execute(_START_UNLIMITED.format(lazily=lazily.source()), value_lists.as_parameters(parameters))
+        statement = _START_UNLIMITED.format(lazily=lazily.source(), month=partitions.month_in_words(fire_time))
+        cursor.execute(statement, value_lists.as_parameters(parameters))
         return bool(cursor.rowcount)
 
 
