@@ -7,6 +7,7 @@ from benchmarks.report.pictures import peer_name
 from benchmarks.report.wording import listed, number, paragraphs, times
 
 _AIM_FAILOVER_S, _AIM_RATIO_LIMIT, _AIM_RATIO_PLAIN = 2, 0.6, 0.6
+_NEARLY_THE_SAME = 1.1
 _ALWAYS = (
     "Onbeat needs PostgreSQL, RabbitMQ and, for several beats, Redis. celery beat needs a broker and a file.",
     "Peers are measured as they come. Whoever knows them well can make them faster, above all django-celery-beat by "
@@ -57,6 +58,7 @@ def _slower(report: Report) -> Iterator[str]:
         faster = times(1 / worker["ratio_results_kept_connection"])
         yield f"Plain Celery whose results go over kept connections runs {faster} as many."
     yield from _more_beats(report)
+    yield from _more_stored(report)
 
 
 def _more_beats(report: Report) -> Iterator[str]:
@@ -65,6 +67,18 @@ def _more_beats(report: Report) -> Iterator[str]:
         yield (
             f"{max(runs)} beats fire {times(gain)} as fast as {min(runs)}, on {report.machine['cores']} cores that "
             "they share with PostgreSQL and RabbitMQ."
+        )
+
+
+def _more_stored(report: Report) -> Iterator[str]:
+    """The budget is for the beat; others pay as well."""
+    stored = report.figures("stored")
+    few, many = (stored.get(f"{prefix}server_cpu_us_per_fire") for prefix in ("small_", ""))
+    if few and many and (ratio := many / few) > _NEARLY_THE_SAME:
+        schedules, executions, small = (number(stored[key]) for key in ("schedules", "executions", "small_schedules"))
+        yield (
+            f"With {schedules} schedules and {executions} executions stored, a fire with its run costs PostgreSQL "
+            f"{times(ratio)} as much CPU as with {small} schedules and no past."
         )
 
 

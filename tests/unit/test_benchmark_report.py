@@ -114,13 +114,20 @@ def test_the_page_tells_where_we_are_not_best(place: Place) -> None:
     assert "Plain Celery without results runs 2 times as many" in told
     assert "Plain Celery whose results go over kept connections runs 1.2 times as many." in told
     assert "4 beats fire 1.22 times as fast as 1" in told
+    assert (
+        "10,000,000 executions stored, a fire with its run costs PostgreSQL 1.12 times as much CPU as with 1,000"
+        in told
+    )
     assert "The latest fire after a kill is 6.1 s late; the aim is 2 s." in told
 
 
 def test_the_page_admits_nothing_that_the_figures_do_not_say(place: Place) -> None:
     better = {**FIGURES["worker"], "ratio_plain": 1.2, "ratio_results_kept_connection": 1.4}
-    page.make(place, report("idle").with_figures("worker", measured("worker", better)))
+    steady = {**FIGURES["stored"], "server_cpu_us_per_fire": 820.0}
+    good = report("idle").with_figures("worker", measured("worker", better))
+    page.make(place, good.with_figures("stored", measured("stored", steady)))
     told = place.page.read_text(encoding="utf-8")
+    assert "costs PostgreSQL" not in told
     assert "Plain Celery without results runs" not in told
     assert "**missed**" not in told
 
