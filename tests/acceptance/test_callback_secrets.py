@@ -8,7 +8,6 @@ import base64
 import json
 import re
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.cookiejar import CookieJar
@@ -18,10 +17,9 @@ from urllib.parse import quote, urlencode, urljoin
 from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_opener, urlopen
 from uuid import UUID
 
-import kombu
 import psycopg
-from django.conf import settings
 
+from tests.listening import listening
 from tests.platform import Platform
 from tests.receiver import Receiver, Sent, receiving
 from tests.tiers import once_full
@@ -176,35 +174,14 @@ def _eavesdropping(platform: Platform) -> Iterator[list[str]]:
     if not platform.is_full:
         yield heard
         return
-    over = threading.Event()
 
-    def listen(connection: kombu.Connection) -> None:
-        while not over.is_set():
-            try:
-                connection.drain_events(timeout=0.2)
-            except TimeoutError:
-                continue
-
-    def note(message: Any) -> None:
-        body = message.body if isinstance(message.body, str) else bytes(message.body).decode("utf-8", "replace")
+    def note(body: str, message: Any) -> None:
         heard.append(f"{body} {message.headers} {message.properties}")
 
-    with kombu.Connection(settings.CELERY_BROKER_URL) as connection:
-        channel = connection.channel()
-        places = [(f"{platform.name}.work", "direct", "http"), ("celeryev", "topic", "#")]
-        places += [(f"{platform.name}.dead-letters", "direct", "dead-letters")]
-        queues = [
-            kombu.Queue(f"{platform.name}.heard.{name}", kombu.Exchange(name, kind), routing_key, exclusive=True)
-            for name, kind, routing_key in places
-        ]
-        with kombu.Consumer(channel, queues, on_message=note, no_ack=True):
-            listener = threading.Thread(target=listen, args=(connection,))
-            listener.start()
-            try:
-                yield heard
-            finally:
-                over.set()
-                listener.join()
+    work, dead_letters = f"{platform.name}.work", f"{platform.name}.dead-letters"
+    places = ((work, "direct", "http"), (dead_letters, "direct", "dead-letters"), ("celeryev", "topic", "#"))
+    with listening(*places, note=note):
+        yield heard
 
 
 def _in_folder(platform: Platform) -> list[str]:

@@ -2,18 +2,16 @@
 
 import json
 import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import kombu
 import pytest
-from django.conf import settings
 
 from tests.acceptance.crew import Crew, a_crew
+from tests.listening import listening
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.full
@@ -28,32 +26,16 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
 
 
 @contextmanager
-def listening() -> Iterator[list[list[dict[str, Any]]]]:
+def hearing() -> Iterator[list[list[dict[str, Any]]]]:
     """What is said to Flower while this lasts: messages, each of several events."""
     heard: list[list[dict[str, Any]]] = []
-    is_over = threading.Event()
 
-    def note(message: Any) -> None:
-        body = json.loads(bytes(message.body) if not isinstance(message.body, str) else message.body)
+    def note(text: str, _message: Any) -> None:
+        body = json.loads(text)
         heard.append(body if isinstance(body, list) else [body])
 
-    def listen(connection: kombu.Connection) -> None:
-        while not is_over.is_set():
-            try:
-                connection.drain_events(timeout=0.2)
-            except TimeoutError:
-                continue
-
-    with kombu.Connection(settings.CELERY_BROKER_URL) as connection:
-        queue = kombu.Queue("", kombu.Exchange("celeryev", "topic"), "task.#", exclusive=True)
-        with kombu.Consumer(connection.channel(), [queue], on_message=note, no_ack=True):
-            listener = threading.Thread(target=listen, args=(connection,))
-            listener.start()
-            try:
-                yield heard
-            finally:
-                is_over.set()
-                listener.join()
+    with listening(("celeryev", "topic", "task.#"), note=note):
+        yield heard
 
 
 def said_of(heard: list[list[dict[str, Any]]], execution: str) -> Counter[str]:
@@ -61,7 +43,7 @@ def said_of(heard: list[list[dict[str, Any]]], execution: str) -> Counter[str]:
 
 
 def test_each_event_of_each_task_is_heard_once_and_many_in_one_message(crew: Crew) -> None:
-    with crew.working("heard", "-E"), listening() as heard:
+    with crew.working("heard", "-E"), hearing() as heard:
         executions = [crew.run("onbeat.echo") for _ in range(20)]
         for execution in executions:
             wait_until(lambda: said_of(heard, execution) == ONCE_EACH, what=f"all is heard of {execution}")  # noqa: B023
@@ -71,7 +53,7 @@ def test_each_event_of_each_task_is_heard_once_and_many_in_one_message(crew: Cre
 
 def test_how_the_last_tasks_of_a_worker_ended_is_heard_though_it_stops(crew: Crew, tmp_path: Path) -> None:
     path = tmp_path / "notes"
-    with crew.working("leaves", "-E") as worker, listening() as heard:
+    with crew.working("leaves", "-E") as worker, hearing() as heard:
         executions = [crew.run("crew.work", str(path), 2) for _ in range(2)]
         crew.begins(path, 2)
         worker.process.signal(signal.SIGTERM)
