@@ -71,6 +71,7 @@ class Pulses:
             self._listen()
             stack.callback(self.channel.queue_delete, self.queue("copies"))
             self._stack = stack.pop_all()
+        self.pass_seconds(1)  # the second in which the jobs were made has no fire
         return self
 
     def __exit__(
