@@ -110,8 +110,8 @@ def test_more_beats_are_measured_in_turn() -> None:
 
 @pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="starts many workers: see `make test-long`")
 def test_a_worker_is_measured_beside_plain_celery() -> None:
-    figures = measured("worker", "--executions", "500", "--turns", "2")
-    assert (figures["executions"], figures["redis"]) == (500, True)
+    figures = measured("worker", "--executions", "2000", "--turns", "2")
+    assert (figures["executions"], figures["redis"]) == (2000, True)
     for name in ("executions", "plain", "plain_defaults", "results", "results_kept_connection"):
         assert figures[f"{name}_per_s"] > 0, name
     budgets = {line["name"]: line["budget"] for line in figures["lines"] if line["budget"] is not None}
