@@ -1,6 +1,6 @@
 """The demo data: an installation with something of everything that the admin shows."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -46,8 +46,13 @@ def test_it_has_something_of_everything(admin_client: Client) -> None:
     seen = figures(now)
     assert {concern.title for concern in seen.concerns} >= {"1 worker silent", "The queue media grows"}
     assert "bad" not in {concern.tone for concern in seen.concerns}
-    assert seen.piles
     assert admin_client.get("/admin/").status_code == 200
+
+
+def test_at_noon_its_forecast_has_a_pile(noon: datetime) -> None:
+    """Not at any time: for minutes of each day the pile of the day is over, and that of the next not yet seen."""
+    fill(noon)
+    assert figures(noon).piles
 
 
 def test_nothing_becomes_silent_or_late_as_long_as_it_gives_signs_of_life() -> None:
