@@ -70,8 +70,8 @@ class Pulses:
             self.channel = connection.channel()
             self._listen()
             stack.callback(self.channel.queue_delete, self.queue("copies"))
+            self.pass_seconds(1)  # the second in which the jobs were made has no fire
             self._stack = stack.pop_all()
-        self.pass_seconds(1)  # the second in which the jobs were made has no fire
         return self
 
     def __exit__(
