@@ -83,6 +83,16 @@ def succeeded(job: Job, moment: datetime, *, after: float = 0, ran: float = 0) -
     return row
 
 
+def given_up(job: Job, moment: datetime, *, error: str) -> Execution:
+    """A fire that failed three times, a second apart, of a job that allows no more. The error may name its attempt."""
+    row = planned(job, moment)
+    for attempt in (1, 2, 3):
+        claim = lifecycle.claim(row.pk, attempt, worker="worker@here", now=moment + seconds(attempt))
+        assert isinstance(claim, Claim)
+        lifecycle.fail(claim, error=error.format(attempt=attempt), now=moment + seconds(attempt + 0.5))
+    return Execution.objects.get(pk=row.pk)
+
+
 def asked_for(job: Job, count: int, *, now: datetime) -> list[Execution]:
     """SCHEDULED runs that somebody asked for, a second apart, the first one due now."""
     rows = [job.new_execution(now + seconds(n), trigger=Trigger.DELAYED, now=now) for n in range(count)]

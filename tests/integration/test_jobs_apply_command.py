@@ -1,12 +1,12 @@
-"""`jobs export` and `jobs apply`: what differs is shown, then done in one transaction, and only to one's own jobs."""
+"""`jobs apply`: what differs is shown, then done in one transaction, and only to one's own jobs."""
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from django.core.management import CommandError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -14,16 +14,13 @@ from django.test.utils import CaptureQueriesContext
 from access.models import AuditEntry
 from executions.clock import database_now
 from executions.models import Execution
-from executions.retry import Backoff, RetryPolicy
-from executions.states import Overlap
-from jobs import applying, definitions, kept_secrets
+from jobs import applying, definitions
 from jobs.applying import Rules
-from jobs.http_target import HttpTarget
-from jobs.misfires import Misfire
-from jobs.models import Job, JobState, JobVersion, Schedule, SecretUse
-from jobs.recurrence import Cron, Every, Once, Within
+from jobs.models import Job, JobState, JobVersion, Schedule
+from jobs.recurrence import Cron
 from tests import rows
 from tests.at_terminal import document, ended, refusals, typed
+from tests.job_files import a_body, written
 from tests.making import planned
 from tests.tiers import once_full
 
@@ -37,20 +34,9 @@ def told(*words: str) -> str:
     return "\n".join(refusals(*words))
 
 
-def a_body(key: str, **more: Any) -> dict[str, Any]:
-    return {"key": key, "target": {"task": "onbeat.echo"}, "schedule": {"cron": "0 3 * * *"}, **more}
-
-
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """A file of jobs; its path."""
-
-    def write(*jobs: Any, name: str = "jobs.yaml", manager: str = "team") -> str:
-        path = tmp_path / name
-        path.write_text(yaml.safe_dump({"manager": manager, "jobs": list(jobs)}), encoding="utf-8")
-        return str(path)
-
-    return write
+    return partial(written, tmp_path)
 
 
 def keys(state: JobState = JobState.ACTIVE) -> list[str]:
@@ -286,107 +272,6 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert told("jobs", "apply", str(tmp_path / "nope")).endswith("cannot be read: No such file or directory.")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     assert told("jobs", "apply", str(tmp_path / "bytes")).endswith("cannot be read: it is no text in UTF-8.")
-
-
-# ── Export ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def an_installation() -> None:
-    """Jobs of every kind."""
-    now = database_now().replace(microsecond=123456)
-    kept_secrets.put("signing", SecretUse.SIGNING, value="", hosts=None, overlap=timedelta(0), by="", now=now)
-    create = definitions.create
-    create(key="plain", task="onbeat.echo")
-    create(key="cron", task="onbeat.echo", schedule=Cron("H 3 * * *", timezone="Europe/Berlin"), args=[1, "two", None])
-    create(key="every", task="onbeat.echo", schedule=Every(900, anchor=now), kwargs={"ü": {"deep": [True, 1.5]}})
-    create(key="once", task="onbeat.echo", schedule=Once(now + timedelta(days=3)), tags=["a", "b"], owner="me: & 'you'")
-    bounded = Within(Cron("*/5 * * * * *"), start=now + timedelta(days=1), end=now + timedelta(days=9))
-    policies = {"misfire": Misfire.FIRE_ALL, "misfire_limit": 7, "misfire_grace_seconds": 5, "jitter_seconds": 30}
-    create(key="bounded", task="onbeat.echo", schedule=bounded, max_fires=9, **policies)
-    retry = RetryPolicy(
-        max_attempts=9, backoff=Backoff.FIXED, initial_seconds=1, cap_seconds=2, jitter=0.5, retry_on=("ValueError",)
-    )
-    limits = {"timeout_seconds": 60, "stop_grace_seconds": 5, "max_lost": 5, "keep_result": True, "priority": 9}
-    create(
-        key="limited", task="onbeat.echo", retry=retry, overlap=Overlap.SKIP, max_concurrency=2, queue="mail", **limits
-    )
-    create(key="elsewhere", task="other.codebase.task", task_lives_elsewhere=True)
-    create(key="hook", http=HttpTarget(url="https://example.org/x"), schedule=Every(60, anchor=now))
-    target = HttpTarget(
-        url="https://example.org/y",
-        method="PUT",
-        headers={"X-A": "b"},
-        body=[1],
-        timeout_seconds=7,
-        expected=[200],
-        secret="signing",
-    )
-    create(key="hook/full", http=target, queue="other")
-
-
-@pytest.mark.parametrize("options", [[], ["--full"]])
-def test_what_is_exported_can_be_applied_and_is_the_same(tmp_path: Path, options: list[str]) -> None:
-    an_installation()
-    path = tmp_path / "jobs.yaml"
-    path.write_text("\n".join(typed("jobs", "export", *options)), encoding="utf-8")
-    before = definitions_now()
-    data = document("jobs", "apply", str(path))
-    assert {name: count for name, count in data["counts"].items() if count} == {"adopted": 9}
-    for job in list(Job.objects.all()):
-        definitions.archive(job)
-    assert document("jobs", "apply", str(path))["counts"]["created"] == 9
-    assert definitions_now() == before
-
-
-def definitions_now() -> dict[str, Any]:
-    newest: dict[str, Any] = {}
-    for version in JobVersion.objects.filter(job__state__in=["ACTIVE", "PAUSED"]).order_by("version"):
-        newest[version.job.key] = version.definition
-    return newest
-
-
-def test_an_export_leaves_out_what_is_as_by_default() -> None:
-    definitions.create(key="billing.daily", task="onbeat.echo", schedule=Cron("30 7 * * 1-5", timezone="Europe/Berlin"))
-    assert typed("jobs", "export", "--manager", "billing") == [
-        "manager: billing",
-        "jobs:",
-        "- key: billing.daily",
-        "  target:",
-        "    task: onbeat.echo",
-        "  schedule:",
-        "    cron: 30 7 * * 1-5",
-        "    timezone: Europe/Berlin",
-    ]
-
-
-def test_an_export_may_be_of_some_jobs(write: Write) -> None:
-    typed("jobs", "apply", write(a_body("a.1", tags=["x"]), a_body("a.2", queue="mail"), a_body("b", owner="me")))
-    definitions.create(key="by-hand", task="onbeat.echo")
-
-    def exported(*options: str) -> list[str]:
-        return [job["key"] for job in document("jobs", "export", *options)["jobs"]]
-
-    assert exported() == ["a.1", "a.2", "b", "by-hand"]
-    assert exported("b", "a.1") == ["a.1", "b"]
-    assert exported("--tag", "x") == ["a.1"]
-    assert exported("--queue", "mail") == ["a.2"]
-    assert exported("--owner", "me") == ["b"]
-    assert exported("--prefix", "a.") == ["a.1", "a.2"]
-    assert exported("--managed-by", "team") == ["a.1", "a.2", "b"]
-    assert "There is no job 'a.l'; did you mean" in told("jobs", "export", "a.l")
-
-
-def test_no_secret_is_exported() -> None:
-    an_installation()
-    said = {"value": "whsec_" + "c2VjcmV0" * 6, "hosts": None, "overlap": timedelta(0), "by": ""}
-    kept_secrets.put("signing", SecretUse.SIGNING, **said, now=database_now())
-    text = "\n".join(typed("jobs", "export", "--full"))
-    assert "secret: signing" in text
-    assert "c2VjcmV0" not in text
-
-
-def test_an_empty_installation_is_an_empty_file(tmp_path: Path) -> None:
-    assert typed("jobs", "export") == ["manager: file", "jobs: []"]
 
 
 # ── From Python ──────────────────────────────────────────────────────────────────────────────────────────────────
