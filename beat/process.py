@@ -11,15 +11,16 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection
 from django.db.backends.signals import connection_created
 
-from beat import aside, line_settings
+from beat import aside, figures, line_settings
 from beat.heartbeat import Heartbeat, Progress
 from beat.lease import REDIS_AGAIN, WITHOUT_REDIS, Leases
 from beat.members import Members
@@ -28,12 +29,14 @@ from beat.planning import Planner
 from beat.shards import Shards
 from beat.tick import Ticker, TickReport
 from beat.upkeep.keeper import Upkeep, UpkeepThread
-from executions import database_line, events
+from executions import database_line, events, metrics
+from executions.alive import Alive
 from executions.clock import Clock
 from executions.dispatch import Publisher
 from executions.health import missing_migrations
 from executions.outages import is_outage, why_away
 from executions.redis_link import RedisLink
+from executions.scraping import Server
 from executions.storable import in_a_line
 from executions.version import VERSION
 
@@ -84,6 +87,9 @@ class BeatProcess:
         self._said_well_at = 0.0
         self._lateness_seconds: float | None = None
         self._trouble: tuple[str, str] | None = None
+        self._ticked_at = time.monotonic()
+        self._alive = Alive("beat", self.name, silent_after_seconds=settings.ONBEAT_BEAT_SILENT_AFTER_SECONDS)
+        self._server = Server(settings.ONBEAT_BEAT_METRICS_ADDRESS, self._families)
 
     def stop(self) -> None:
         """End after the batch in hand."""
@@ -100,6 +106,7 @@ class BeatProcess:
         database_line.hurry_always()
         gc.freeze()  # what is there by now stays
         gc.set_threshold(*_LOOK_FOR_GARBAGE_AFTER)
+        self._server.start()
         while not self.stopping.is_set():
             pause = self._try_step()
             self._progress.rest()
@@ -134,7 +141,10 @@ class BeatProcess:
         if refusal:
             self._say_refusal(refusal, now)
             return self._poll
+        began = time.monotonic()
         report = self._ticker.tick(now)
+        self._ticked_at = time.monotonic()
+        metrics.TICK.observe(self._ticked_at - began)
         self._heartbeat.is_fit = not self._ticker.is_broker_away
         if report.oldest_published is not None:
             self._lateness_seconds = (self._clock.now() - report.oldest_published).total_seconds()
@@ -168,11 +178,28 @@ class BeatProcess:
         self._is_joined = self._are_threads_started = True
 
     def _say_well(self) -> None:
+        self._alive.say("it ticks" + self._hindrances(), is_ready=True)
         if time.monotonic() - self._said_well_at < _SAY_WELL_EVERY_SECONDS:
             return
         self._said_well_at = time.monotonic()
         now = self._clock.now()
         self._register(now, ticked_at=now, refusal="")
+
+    def _hindrances(self) -> str:
+        away = {"the broker": self._ticker.is_broker_away, "Redis": self._link.is_away}
+        missed = " or ".join(what for what, is_away in away.items() if is_away)
+        return f", but cannot reach {missed}" if missed else ""
+
+    def _families(self) -> Iterator[Any]:
+        return figures.Own(
+            tick_age_seconds=time.monotonic() - self._ticked_at,
+            clock_offset_seconds=self._clock.offset.total_seconds(),
+            is_redis_away=self._link.is_away,
+            is_broker_away=self._ticker.is_broker_away,
+            shards=len(self._shards.planning),
+            leases_asked=self._leases.asked,
+            leases_refused=self._leases.refused,
+        ).families()
 
     def _register(self, now: datetime, **facts: object) -> None:
         known = Beat.objects.filter(name=self.name).update(
@@ -205,6 +232,7 @@ class BeatProcess:
         if self._trouble != (what, about):
             events.warn(what, error=why())
         self._trouble = what, about
+        self._alive.say(what, is_ready=False)
 
     def _say_trouble_is_over(self) -> None:
         if self._trouble is not None:
@@ -218,6 +246,8 @@ class BeatProcess:
             self._heartbeat.stop()
             self._upkeep.stop()
         self._ticker.publisher.close()
+        self._server.stop()
+        self._alive.leave()
         try:
             Beat.objects.filter(name=self.name).delete()
         except Error as error:

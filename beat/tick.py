@@ -18,7 +18,7 @@ from beat.held_queues import PAUSE, HeldQueues
 from beat.lease import Leases, execution_key
 from beat.planning import LEFT_LYING, OTHERS_AT_ONCE, Planned, Planner
 from beat.shards import ALL, Shards, part
-from executions import events, lifecycle, outbox
+from executions import events, lifecycle, metrics, outbox
 from executions.confirms import Report
 from executions.dispatch import Publisher, Sent
 from executions.models import Execution
@@ -210,6 +210,7 @@ class Ticker:
         self.progress.made()
         flow.is_stuck = not report.confirmed and not report.held
         now = self._moment()
+        metrics.LATENESS.observe_all((now - row.available_at).total_seconds() for row in report.confirmed)
         for queue, reason in self.held_queues.learn_from(report, now=now).items():
             lifecycle.explain(Execution.objects.due(now).filter(queue=queue), reason=reason)
         self._say_how_the_broker_is(report.error, waiting=len(report.unknown))

@@ -4,14 +4,18 @@ Owns what is believed of the broker and its queues. Invariant: a deadline that p
 never done: the row stays SCHEDULED, it is published again, and the worker's claim drops the double.
 """
 
+import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from django.conf import settings
 
+from executions import metrics
 from executions.broker_line import BROKER_ERRORS, PROBE_SECONDS, BrokerLine
 from executions.confirms import UNCONFIRMED, UNROUTABLE, Confirms, Report
 from executions.outgoing import Outgoing
+from executions.states import FIRE_TRIGGERS
 
 
 @dataclass(eq=False)
@@ -22,6 +26,7 @@ class Sent:
     held: dict[str, list[Outgoing]] = field(default_factory=dict)  # by reason: their queue does not take them
     ahead: Report = field(default_factory=Report)  # of those that went ahead of the others, or never went
     error: str = ""  # the line is gone, and with it all answers that are still to come
+    written_at: float = 0.0  # by the monotonic clock
 
 
 class Publisher:
@@ -97,7 +102,7 @@ class Publisher:
         return sent
 
     def _send(self, executions: Sequence[Outgoing]) -> Sent:
-        sent = Sent(Confirms(executions))
+        sent, began = Sent(Confirms(executions)), time.monotonic()
         try:
             self._line.open()
             refusals = self._line.declare({execution.queue for execution in executions})
@@ -106,6 +111,8 @@ class Publisher:
             sent.confirms = Confirms([execution for execution in executions if execution.queue not in refusals])
             self._unsettled.append(sent)
             self._line.write(sent.confirms)
+            sent.written_at = time.monotonic()
+            metrics.PUBLISH.observe(sent.written_at - began)
         except BROKER_ERRORS as error:
             sent.error = self._fail(error)
         return sent
@@ -117,12 +124,15 @@ class Publisher:
                     self._line.probe()  # is it the broker that is silent, or some of its queues?
                 self._line.forget(sent.confirms)
                 self._unsettled.remove(sent)
+                metrics.CONFIRM.observe(time.monotonic() - sent.written_at)
             except BROKER_ERRORS as error:
                 sent.error = self._fail(error)
         report = sent.confirms.report(sent.held, error=sent.error)
         if not sent.error and report.unknown:
             report = replace(report, unknown=[], held={**report.held, UNCONFIRMED: report.unknown})
         self._learn_from(report)
+        for what, number in Counter(map(_what_it_is, report.confirmed)).items():
+            metrics.PUBLISHED.add(number, what)
         return report
 
     def _learn_from(self, report: Report) -> None:
@@ -143,3 +153,9 @@ class Publisher:
             self._doubtful_queues |= {execution.queue for execution in sent.confirms.outstanding.values()}
         self._unsettled = []
         self._line.drop()
+
+
+def _what_it_is(row: Outgoing) -> str:
+    if row.attempt > 1:
+        return "retry"
+    return "fire" if row.trigger in FIRE_TRIGGERS else "run"

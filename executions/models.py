@@ -22,6 +22,7 @@ from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
 MAX_PRIORITY = 9
+REQUEST_ID_CHARACTERS = 64
 REASON_CHARACTERS = 200
 # What an execution takes over from its job, as it is when the row is made.
 FROM_JOB = ("task", "args", "kwargs", "queue", "priority", "max_attempts", "max_lost")
@@ -125,6 +126,8 @@ class Execution(models.Model):
 
     run_key = models.CharField(max_length=200, blank=True, help_text="The name its asker gave it.")
     replay_of = models.UUIDField(null=True, help_text="The execution that this one repeats.")
+    # Of the request that asked for it; the lines of its log say the same.
+    request_id = models.CharField(max_length=REQUEST_ID_CHARACTERS, blank=True, default="", db_default="")
 
     available_at = models.DateTimeField(help_text="Published no earlier than this.")
     attempt = models.PositiveIntegerField(default=1, help_text="The attempt that waits, runs or ran last: the fence.")
@@ -348,6 +351,20 @@ class QueueSample(models.Model):
 
     def __str__(self) -> str:
         return f"{self.waiting} in {self.queue}"
+
+
+class Snapshot(models.Model):
+    """Figures that a beat took for all who ask. Written by `executions/snapshots.py` alone."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    at = models.DateTimeField(help_text="When they were taken.")
+    figures = models.JSONField()
+
+    class Meta:
+        db_table = "onbeat_snapshot"
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class DeadMessage(models.Model):

@@ -35,7 +35,8 @@ _MOST_URGENT = {
 }
 # How to run it as the job says now, and what to run as it said when the row was made.
 _OUTGOING = """
-SELECT execution.id, attempt, job.key, CAST(fire_time AS text), CAST(available_at AS text), is_waiting,
+SELECT execution.id, attempt, job.key, trigger, request_id, CAST(fire_time AS text), CAST(available_at AS text),
+    is_waiting,
     execution.task, CAST(execution.args AS text), CAST(execution.kwargs AS text), execution.queue, execution.priority,
     job.timeout_seconds, job.stop_grace_seconds, job.keep_result
 FROM onbeat_execution AS execution JOIN onbeat_job AS job ON job.id = job_id WHERE {those}

@@ -33,6 +33,8 @@ class Outgoing(NamedTuple):
     pk: uuid.UUID
     attempt: int
     job_key: str
+    trigger: str
+    request_id: str  # of the request that asked for it, if one did
     fire_time: datetime
     available_at: datetime
     is_waiting: bool
@@ -47,9 +49,10 @@ class Outgoing(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[Any]) -> "Outgoing":
-        pk, attempt, job_key, fire_time, available_at, is_waiting, *others, keep_result = row
+        pk, attempt, job_key, trigger, request_id, fire_time, available_at, is_waiting, *others, keep_result = row
+        named = _id(pk), attempt, job_key, trigger, request_id
         moments = moment_of(fire_time), moment_of(available_at)
-        return cls._make((_id(pk), attempt, job_key, *moments, bool(is_waiting), *others, bool(keep_result)))
+        return cls._make((*named, *moments, bool(is_waiting), *others, bool(keep_result)))
 
 
 def _id(stored: uuid.UUID | str) -> uuid.UUID:

@@ -8,13 +8,14 @@ Sources, first hit wins: the process environment, the file named by ONBEAT_ENV_F
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from executions import ports
 from launcher import env_file
 
 T = TypeVar("T")
@@ -101,6 +102,27 @@ class Environment:
         if any(len(word) < at_least for word in words):
             raise ImproperlyConfigured(f"{name} must be texts of at least {at_least} characters, separated by commas.")
         return words
+
+    def secret(self, name: str, *, at_least: int) -> str:
+        text = self.text(name)
+        if text and len(text) < at_least:
+            raise ImproperlyConfigured(f"{name} must be a text of at least {at_least} characters.")
+        return text
+
+    def one_of(self, name: str, allowed: Sequence[str]) -> str:
+        """The first if nothing is said."""
+
+        def parse(text: str) -> str:
+            return allowed[allowed.index(text.lower())]
+
+        return self._parsed(name, allowed[0], parse, f"{', '.join(allowed[:-1])} or {allowed[-1]}")
+
+    def ports(self, name: str) -> str:
+        def parse(text: str) -> str:
+            ports.parsed(text)
+            return text
+
+        return self._parsed(name, "", parse, "host:port or host:first-last, such as 127.0.0.1:9101-9119")
 
     def file(self, name: str) -> str:
         text = self.text(name)

@@ -59,7 +59,7 @@ def outgoing(*executions: Execution) -> list[Outgoing]:
 def an_outgoing(**more: Any) -> Outgoing:
     """One that is stored nowhere."""
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    facts = {"pk": uuid.uuid4(), "attempt": 1, "job_key": "job"}
+    facts = {"pk": uuid.uuid4(), "attempt": 1, "job_key": "job", "trigger": "SCHEDULE", "request_id": ""}
     facts |= {"fire_time": epoch, "available_at": epoch, "is_waiting": False, "queue": "default", "priority": 5}
     facts |= {"timeout_seconds": None, "stop_grace_seconds": 30, "keep_result": False}
     return Outgoing(**{**facts, "task": "onbeat.echo", "args": "[]", "kwargs": "{}", **more})

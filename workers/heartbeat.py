@@ -27,6 +27,7 @@ from workers import forks, orders, pools, registry, stopping
 from workers.orders import Why, name_of
 from workers.recorder import Recorder
 from workers.request import TrackedRequest
+from workers.standing import Standing
 
 LOOK_EVERY_SECONDS = 1.0
 # A free child takes a task within milliseconds, a new one within a second.
@@ -42,6 +43,7 @@ class Heartbeat(bootsteps.StartStopStep):
         pools.check(parent.pool_cls)
         if pools.name_of(parent.pool_cls) == "prefork":
             forks.keep_apart()
+        Standing.prepare(parent.pool_cls)
         self._thread = HeartbeatThread(parent)
         self._recorder = Recorder()
 
@@ -66,8 +68,10 @@ class HeartbeatThread:
         self._is_away = False
         self._kill_at: dict[TrackedRequest, float] = {}
         self._looks_stuck = 0
+        self._standing = Standing(parent, running=lambda: len(_running()))
 
     def start(self) -> None:
+        self._standing.start()
         self._thread.start()
         self._limits.start()
 
@@ -92,11 +96,13 @@ class HeartbeatThread:
                     events.warn("no heartbeat could be written", worker=self._name, error=in_a_line(error))
                 self._is_away = True
                 connection.close()
+            self._standing.say()
             if self._stop.wait(min(LOOK_EVERY_SECONDS, settings.ONBEAT_WORKERS_HEARTBEAT_SECONDS)):
                 break
         with forks.database_work():
             registry.leave(self._name)
         connection.close()
+        self._standing.leave()
 
     @property
     def _name(self) -> str:
@@ -106,6 +112,7 @@ class HeartbeatThread:
         held = _held()
         lifecycle.heartbeat(held, worker=self._name, now=now)
         registry.say(self._parent, running=_running(), now=now)
+        self._standing.heard()
 
     def _enforce_limits(self) -> None:
         """What takes too long is stopped or killed, and so is who was asked to stop and did not.

@@ -4,9 +4,11 @@ from beat.upkeep import (
     audit,
     completions,
     dead_letters,
+    figures,
     forecast,
     gone_beats,
     idempotent_answers,
+    ledger,
     lost_messages,
     pauses,
     queue_samples,
@@ -33,5 +35,7 @@ _MODULES = (
     idempotent_answers,
     queue_samples,
     forecast,
+    figures,
+    ledger,
 )
 DUTIES = tuple(module.DUTY for module in (*_MODULES, partitions_ahead, past_their_days, hourly_counts))

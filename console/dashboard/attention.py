@@ -13,13 +13,13 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from beat.models import Beat
-from console.jobs.listing import LATE_AFTER
 from console.queues import Queue
 from executions import health, queue_samples
 from executions.identity import earliest_id
 from executions.models import Execution
 from executions.states import State
 from executions.words import count, duration
+from jobs.figures import LATE_AFTER
 from jobs.models import Job, Schedule
 from workers.models import Worker
 

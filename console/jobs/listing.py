@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -22,13 +22,14 @@ from console.people import may, needs
 from executions import queues, recent
 from executions.clock import database_now
 from executions.recent import Recent
+from jobs.figures import LATE_AFTER
 from jobs.http_target import HttpTarget
 from jobs.models import Job, JobState
 from workers.models import Worker
 
 PER_PAGE = 50
 IN_STRIP = 30
-LATE_AFTER = timedelta(seconds=10)  # beats plan ahead: a fire that nobody planned by then is late
+
 ENDED = ("SUCCEEDED", "DEAD", "CANCELLED", "SKIPPED")
 _OPEN = "open"
 _STATES = [(_OPEN, "Active and paused"), *((state.value, state.value.capitalize()) for state in JobState)]

@@ -12,6 +12,7 @@ from django.db.models import F, Q
 
 from executions import lazily, prepared, value_lists
 from executions.identity import MILLISECOND, fire_time_of, new_execution_id
+from executions.lifecycle import tally
 from executions.lifecycle.fires import with_partitions
 from executions.lifecycle.inserts import insert, insert_like
 from executions.lifecycle.rows import change_free
@@ -61,6 +62,7 @@ def record_skipped(executions: Sequence[Execution], *, now: datetime) -> None:
     for execution in executions:
         execution.state, execution.finished_at = State.SKIPPED, now
     plan(executions)
+    tally.skipped((execution.reason, execution.skipped_count or 1) for execution in executions)
 
 
 def mark_queued(executions: Iterable[Execution | Outgoing], *, now: datetime, due_by: datetime | None = None) -> int:
@@ -141,11 +143,13 @@ def hurry(ids: Collection[uuid.UUID], *, now: datetime) -> int:
 
 def skip(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> int:
     """SCHEDULED → SKIPPED: it will not run, and says why."""
-    return (
+    skipped = (
         Execution.objects.with_ids(ids)
         .scheduled()
         .update(state=State.SKIPPED, reason=storable_text(reason, REASON_CHARACTERS), finished_at=now, is_waiting=False)
     )
+    tally.skipped([(reason, skipped)])
+    return skipped
 
 
 def split(splits: Sequence[Split]) -> int:

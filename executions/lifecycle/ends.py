@@ -11,6 +11,7 @@ from django.db.models import F
 from executions import concurrency
 from executions.fingerprint import of_error
 from executions.identity import fire_time_of
+from executions.lifecycle import tally
 from executions.lifecycle.attempts import ASKED_TO_STOP, NOT_ASKED_TO_STOP, end_attempt
 from executions.lifecycle.rows import ask_to_stop, held_by
 from executions.lifecycle.running import start_unlimited
@@ -22,6 +23,12 @@ from executions.storable import storable_text
 
 _CANCELLED = "cancelled while it ran"
 _LOST = "The worker vanished while it ran this attempt: no heartbeat."
+_FINISHES = {
+    State.SUCCEEDED: Finish.SUCCEEDED,
+    State.CANCELLED: Finish.CANCELLED,
+    State.DEAD: Finish.DEAD,
+    State.SCHEDULED: Finish.RETRY,
+}
 _LOST_AND_TRIED_AGAIN = "its worker was lost; tried again"
 
 
@@ -103,6 +110,15 @@ def stop(claim: Claim, *, now: datetime, error: str = "", outcome: Outcome = Out
 def _end(claim: Claim, outcome: Outcome, *, now: datetime, error: str = "", only: str = "", **changes: object) -> bool:
     """End the claimed attempt, if it is still the claimant's to end, and record it."""
     changes |= {"error": error, "fingerprint": of_error(error), "awaited_until": None, "response": None}
+    has_ended = _end_as_limited(claim, outcome, changes, error=error, now=now, only=only)
+    if has_ended:
+        tally.attempt_ended(outcome, State(str(changes["state"])), started_at=claim.started_at, now=now)
+    return has_ended
+
+
+def _end_as_limited(
+    claim: Claim, outcome: Outcome, changes: Mapping[str, object], *, error: str, now: datetime, only: str
+) -> bool:
     if claim.limited_job is None:
         return end_attempt(claim, outcome, changes, error=error, now=now, only=only) or _end_forgotten(
             claim, outcome, changes, error=error, now=now, only=only
@@ -126,14 +142,19 @@ def _end_forgotten(
 
 
 def finish_of(claim: Claim, *, ended_at: Collection[datetime]) -> Finish | None:
-    """What became of the execution, if its claim's holder ended the attempt at one of these moments. Only looks."""
+    """What became of the execution, if its claim's holder ended the attempt at one of these moments.
+
+    Only looks, and counts it: who ended it never heard that it was done.
+    """
     past = Attempt.objects.filter(execution=claim.execution_id, fire_time=fire_time_of(claim.execution_id))
-    if not past.filter(number=claim.attempt, worker=claim.worker, finished_at__in=ended_at).exists():
+    ours = past.filter(number=claim.attempt, worker=claim.worker, finished_at__in=ended_at)
+    end = ours.values_list("outcome", "finished_at").first()
+    if end is None:
         return None
     state, attempt = Execution.objects.with_id(claim.execution_id).values_list("state", "attempt").get()
-    if attempt > claim.attempt:
-        return Finish.RETRY
-    return {State.SUCCEEDED: Finish.SUCCEEDED, State.CANCELLED: Finish.CANCELLED, State.DEAD: Finish.DEAD}[State(state)]
+    then = State.SCHEDULED if attempt > claim.attempt else State(state)
+    tally.attempt_ended(Outcome(end[0]), then, started_at=claim.started_at, now=end[1])
+    return _FINISHES[then]
 
 
 def record_refused(claim: Claim, outcome: Outcome, *, now: datetime) -> int:
@@ -165,6 +186,7 @@ def cancel(ids: Collection[uuid.UUID], *, reason: str, now: datetime) -> Cancell
         # One that was woken for a free place does not take it now: another waiter may.
         for job_id, count in Counter(job_id for _, _, job_id, was_waiting in rows if was_waiting).items():
             wake(job_id, now=now, count=count)
+        tally.cancelled_before_run(len(waiting))
     return Cancelled(waiting, running)
 
 
@@ -203,6 +225,8 @@ def rescue(*, silent_since: datetime, now: datetime, limit: int = 1000) -> list[
         )
         for job_id, count in Counter(e.job_id for e in lost if e.job_id in limited_jobs).items():
             wake(job_id, now=now, count=count)
+        for execution, end in ends.items():
+            tally.attempt_ended(Outcome.WORKER_LOST, end, started_at=execution.started_at or now, now=now)
     return [Rescued(e.pk, e.attempt, e.worker, state) for e, state in ends.items()]
 
 

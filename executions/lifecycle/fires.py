@@ -14,6 +14,7 @@ from django.db import IntegrityError, connection, transaction
 from executions import partitions, value_lists
 from executions.fires import Fire, Stretch
 from executions.identity import new_execution_id, new_execution_ids
+from executions.lifecycle import tally
 from executions.models import FROM_JOB, REASON_CHARACTERS, Execution
 from executions.states import State, Trigger
 from executions.storable import storable_text
@@ -51,6 +52,8 @@ def plan_fires(fires: Sequence[Fire], stretches: Sequence[Stretch], *, now: date
     if rows:
         moments = [*(fire.fire_time for fire in fires), *(stretch.first for stretch in stretches)]
         with_partitions(lambda: _insert(kinds, rows, now), moments)
+        tally.planned(len(fires))
+        tally.skipped((stretch.reason, stretch.count or 1) for stretch in stretches)
 
 
 def with_partitions(insert: Callable[[], object], moments: Iterable[datetime]) -> None:

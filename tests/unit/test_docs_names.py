@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 
+from executions import metrics
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")]
 MODULE = re.compile(r"`((?:\w+/)+\w+\.py)`")
@@ -23,8 +25,8 @@ def text(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def names_in_the_database() -> set[str]:
-    found = set()
+def names_of_ours() -> set[str]:
+    found = {metric.name for metric in (*metrics.COUNTED, *metrics.GAUGES.values())}
     for config in apps.get_app_configs():
         found.add(config.label)
         for model in config.get_models():
@@ -49,9 +51,9 @@ def test_every_function_that_a_page_names_is_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_table_constraint_and_label_that_a_page_names_is_there(page: Path) -> None:
+def test_every_table_constraint_label_and_metric_that_a_page_names_is_there(page: Path) -> None:
     prefixes = {"onbeat_"}
-    assert set(OURS.findall(text(page))) - names_in_the_database() - prefixes == set()
+    assert set(OURS.findall(text(page))) - names_of_ours() - prefixes == set()
 
 
 def test_the_guarantees_name_the_constraints_that_hold_them() -> None:
