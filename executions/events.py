@@ -1,31 +1,81 @@
 """Domain events, said in one place.
 
-Owns how an event becomes a log line. Nobody else formats log text, and payloads, results and secrets are no fields of
-an event.
+Owns how an event becomes a line of the log, and a warning a count. Nobody else formats log text, and payloads, results
+and secrets are no fields of an event; should one come along all the same, `executions/log_redaction.py` takes it out.
+
+What is said within `about(…)` carries those names as well, also by others: a handler's own logger, Django, Celery.
 """
 
 import logging
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import Any
 
-_logger = logging.getLogger("onbeat")
+import structlog
+from structlog.contextvars import bound_contextvars, get_contextvars, merge_contextvars
+
+from executions import log_redaction, metrics
+
+FIELDS = "onbeat_fields"  # of a record: the event's, for whoever writes the line in another form
+EVENT = "onbeat_event"
 
 
 def emit(event: str, **fields: object) -> None:
     """Something happened as it should."""
-    _write(logging.INFO, event, fields)
+    _logger.info(event, **fields)
 
 
 def warn(event: str, **fields: object) -> None:
     """Something happened that a person may want to look at."""
-    _write(logging.WARNING, event, fields)
+    metrics.WARNINGS.add(1, event)
+    _logger.warning(event, **fields)
 
 
-def _write(level: int, event: str, fields: dict[str, object]) -> None:
-    """One line: the event in words, then its fields as name=value, in the order given."""
-    details = " ".join(f"{name}={_shown(value)}" for name, value in fields.items() if value not in (None, ""))
-    _logger.log(level, "%s%s", event, f"  {details}" if details else "")
+@contextmanager
+def about(**names: object) -> Iterator[None]:
+    """What all lines are about that this thread writes meanwhile. What is empty is left out."""
+    with bound_contextvars(**{name: str(value) for name, value in names.items() if value not in (None, "")}):
+        yield
 
 
-def _shown(value: object) -> str:
+def request_id() -> str:
+    """Of the request that is served by this thread; empty if none is."""
+    return str(get_contextvars().get("request", ""))
+
+
+def shown(fields: Mapping[str, object]) -> str:
+    """As name=value, in the order given. One event is one line, whatever a value holds."""
+    return " ".join(f"{name}={_in_line(value)}" for name, value in fields.items())
+
+
+def _in_line(value: object) -> str:
     text = str(value)
-    # One event is one line, whatever a value holds.
     return text if text.isprintable() and " " not in text else repr(text)
+
+
+def _said_first(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What the event brings, and after that what it is about; nothing that is empty."""
+    event = fields.pop("event")
+    around = [name for name in get_contextvars() if name in fields]
+    own = {name: value for name, value in fields.items() if name not in around}
+    return {"event": event} | {
+        name: value
+        for name, value in (own | {name: fields[name] for name in around}).items()
+        if value is not None and value != ""
+    }
+
+
+def _as_record(
+    _logger: Any, _method: str, fields: MutableMapping[str, Any]
+) -> tuple[tuple[str], dict[str, dict[str, Any]]]:
+    event = fields.pop("event")
+    details = shown(fields)
+    return (f"{event}{f'  {details}' if details else ''}",), {"extra": {EVENT: event, FIELDS: dict(fields)}}
+
+
+# Of our own, and not by `structlog.configure`: an app that has us installed may have its own.
+_logger: Any = structlog.wrap_logger(
+    logging.getLogger("onbeat"),
+    processors=[merge_contextvars, _said_first, log_redaction.redact, _as_record],
+    wrapper_class=structlog.stdlib.BoundLogger,
+)

@@ -21,6 +21,7 @@ EXECUTION_HEADER = "onbeat_execution"
 ATTEMPT_HEADER = "onbeat_attempt"
 FIRE_TIME_HEADER = "onbeat_fire_time"
 JOB_KEY_HEADER = "onbeat_job"
+REQUEST_HEADER = "onbeat_request"  # only where a request asked for it
 _OWN = {"id", "root_id", "retries", "timelimit"}  # of what Celery writes, these differ from message to message
 _UNREAD = {"lang", "replaced_task_nesting"}  # these no worker reads, or takes for the same when they are missing
 CONTENT_TYPE, CONTENT_ENCODING = "application/json", "utf-8"
@@ -72,6 +73,7 @@ class Delivery:
     attempt: int
     fire_time: datetime
     job_key: str
+    request_id: str = ""
 
 
 def of_execution(execution: Outgoing) -> Message:
@@ -95,8 +97,10 @@ def of_execution(execution: Outgoing) -> Message:
 
 
 def _if_said(execution: Outgoing) -> dict[str, Any]:
-    """What Celery itself reads, where it is not as usual: few messages have it, and each header costs time."""
+    """What a worker reads, where it is not as usual: few messages have it, and each header costs time."""
     headers: dict[str, Any] = {}
+    if execution.request_id:
+        headers[REQUEST_HEADER] = execution.request_id
     if execution.attempt > 1:
         headers["retries"] = execution.attempt - 1
     if execution.timeout_seconds is not None:
@@ -131,6 +135,7 @@ def delivery(headers: Mapping[str, Any]) -> Delivery | None:
             attempt=int(headers[ATTEMPT_HEADER]),
             fire_time=datetime.fromisoformat(headers[FIRE_TIME_HEADER]),
             job_key=str(headers[JOB_KEY_HEADER]),
+            request_id=str(headers.get(REQUEST_HEADER, "")),
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
         raise Malformed("the message bears our name, but not what we write") from None

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import transaction
 
-from executions import lifecycle
+from executions import events, lifecycle
 from executions.identity import new_execution_id
 from executions.models import FROM_JOB, REASON_CHARACTERS, Execution, ExecutionQuerySet
 from executions.states import FINAL, State, Trigger
@@ -86,6 +86,7 @@ def _again(original: Execution, *, now: datetime, at: datetime, reason: str, **c
         replay_of=original.pk,
         available_at=at,
         reason=storable_text(reason, REASON_CHARACTERS),
+        request_id=events.request_id(),
         created_at=now,
         **what_to_run,
     )

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from django.conf import settings
 from django.db import transaction
 
-from executions import at_once, lifecycle, run_keys
+from executions import at_once, events, lifecycle, run_keys
 from executions.clock import database_now
 from executions.identity import new_execution_ids
 from executions.models import MAX_PRIORITY
@@ -109,6 +109,7 @@ def _ask(job: Job | str, wanted: list[Wanted], *, head_start: timedelta, now: da
     if job.state not in OPEN_STATES:
         raise JobIsOver("job", job.key, f"{job.state} and runs no more")
     like = job.new_execution(now, trigger=Trigger.MANUAL, now=now)
+    like.request_id = events.request_id()
     as_job_says = _AsJobSays.read(job)
     ids = new_execution_ids([each.moment for each in given])
     rows = _each(zip(ids, given, strict=True), lambda pair: _row(*pair, as_job_says, head_start=head_start))

@@ -68,6 +68,7 @@ INSTALLED_APPS = [
     "console.apps.ConsoleConfig",  # last: it gives pages of its own to what others registered with the admin
 ]
 MIDDLEWARE = [
+    "executions.request_ids.RequestIds",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -159,12 +160,13 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
     return getattr(record, "status_code", None) != 503
 
 
+ONBEAT_EXECUTIONS_LOG_FORMAT = ENVIRONMENT.one_of("ONBEAT_EXECUTIONS_LOG_FORMAT", ("auto", "text", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {"worth_a_line": {"()": "django.utils.log.CallbackFilter", "callback": _is_worth_a_line}},
-    "formatters": {"plain": {"format": "%(asctime)s %(levelname)-7s %(message)s", "datefmt": "%H:%M:%S"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "formatters": {"lines": {"()": "executions.log_lines.formatter", "kind": ONBEAT_EXECUTIONS_LOG_FORMAT}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {
         "django.request": {"filters": ["worth_a_line"]},
@@ -220,6 +222,9 @@ ONBEAT_EXECUTIONS_RABBITMQ_API_URL = ENVIRONMENT.text("ONBEAT_EXECUTIONS_RABBITM
 if ONBEAT_EXECUTIONS_RABBITMQ_API_URL:
     env.address("ONBEAT_EXECUTIONS_RABBITMQ_API_URL", ONBEAT_EXECUTIONS_RABBITMQ_API_URL, ("https", "http"))
 
+# Whoever scrapes sends it, if there is one.
+ONBEAT_EXECUTIONS_METRICS_TOKEN = ENVIRONMENT.secret("ONBEAT_EXECUTIONS_METRICS_TOKEN", at_least=16)
+
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_JOBS_ALLOWED_TASKS = ENVIRONMENT.words("ONBEAT_JOBS_ALLOWED_TASKS", ["*"])
 ONBEAT_JOBS_HORIZON_DAYS = ENVIRONMENT.integer("ONBEAT_JOBS_HORIZON_DAYS", 3660, at_least=1, at_most=36_600)
@@ -235,11 +240,13 @@ ONBEAT_BEAT_STUCK_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_STUCK_AFTER_S
 ONBEAT_BEAT_CLOCK_OFFSET_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_CLOCK_OFFSET_SECONDS", 30)
 ONBEAT_BEAT_MESSAGE_LOST_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_MESSAGE_LOST_AFTER_SECONDS", 60)
 ONBEAT_BEAT_SILENT_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_BEAT_SILENT_AFTER_SECONDS", 10)
+ONBEAT_BEAT_METRICS_ADDRESS = ENVIRONMENT.ports("ONBEAT_BEAT_METRICS_ADDRESS")
 
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_WORKERS_HEARTBEAT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_HEARTBEAT_SECONDS", 5)
 ONBEAT_WORKERS_LOST_AFTER_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_LOST_AFTER_SECONDS", 20)
 ONBEAT_WORKERS_TIMEOUT_SECONDS = ENVIRONMENT.seconds("ONBEAT_WORKERS_TIMEOUT_SECONDS", 3600)
+ONBEAT_WORKERS_METRICS_ADDRESS = ENVIRONMENT.ports("ONBEAT_WORKERS_METRICS_ADDRESS")
 
 # ── callbacks ────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_CALLBACKS_NETWORKS = ENVIRONMENT.words(

@@ -44,6 +44,7 @@ class Context:
     job_key: str = ""
     fire_time: datetime | None = None
     attempt: int = 0
+    request_id: str = ""  # of the request that asked for it
     claim: Claim | None = field(default=None, repr=False)
     call: Call | None = field(default=None, repr=False)
     wish: Wish | None = field(default=None, repr=False)  # what the handler said about its next attempt

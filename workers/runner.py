@@ -44,17 +44,24 @@ class Ended:
 
 def run(delivery: Delivery, *, worker: str, call: Callable[[], Any], limit_seconds: float | None = None) -> Ended:
     """Run the task's own code under the delivery's claim, and record how it ended."""
-    claim = _claim(delivery, worker)
-    if claim is None:
-        return Ended()
-    with orders.holding(delivery.execution_id, delivery.attempt):
-        return _run_claimed(claim, delivery, call, limit_seconds)
+    with events.about(**_names(delivery), request=delivery.request_id):
+        claim = _claim(delivery, worker)
+        if claim is None:
+            return Ended()
+        with orders.holding(delivery.execution_id, delivery.attempt):
+            return _run_claimed(claim, delivery, call, limit_seconds)
 
 
 def _run_claimed(claim: Claim, delivery: Delivery, call: Callable[[], Any], limit_seconds: float | None) -> Ended:
     running = stopping.begin(str(delivery.execution_id), delivery.attempt, limit_seconds=limit_seconds)
     here = Context(
-        delivery.execution_id, delivery.job_key, delivery.fire_time, delivery.attempt, claim=claim, call=running
+        delivery.execution_id,
+        delivery.job_key,
+        delivery.fire_time,
+        delivery.attempt,
+        request_id=delivery.request_id,
+        claim=claim,
+        call=running,
     )
     try:
         with context.entered(here):

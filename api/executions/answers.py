@@ -17,7 +17,7 @@ _COLUMNS = (
 )
 _MORE = (
     *("args", "kwargs", "result", "checkpoint", "progress", "awaited_until"),
-    *("cancel_requested_at", "handled_at", "handled_note"),
+    *("cancel_requested_at", "handled_at", "handled_note", "request_id"),
 )
 
 
@@ -105,6 +105,7 @@ class FullExecutionAnswer(ExecutionAnswer):
     cancel_requested_at = serializers.DateTimeField(allow_null=True)
     handled_at = serializers.DateTimeField(allow_null=True)
     handled_note = serializers.CharField(allow_blank=True)
+    request_id = serializers.CharField(allow_blank=True, help_text="Of the request that asked for it: X-Request-Id.")
     why = serializers.CharField(help_text="Why it is where it is, in a sentence.")
     attempts = AttemptAnswer(many=True)
     timeline = MomentAnswer(many=True)

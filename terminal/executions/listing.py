@@ -116,6 +116,7 @@ def _facts(one: dict[str, Any], now: datetime) -> list[tuple[str, Any]]:
         ("trigger", one["trigger"].lower()),
         ("replay of", one["replay_of"]),
         ("run key", one["run_key"]),
+        ("request", one["request_id"]),
         ("attempt", f"{one['attempt']} of {one['max_attempts']}"),
         ("runs", one["task"]),
         ("queue", f"{one['queue']}, priority {one['priority']}"),

@@ -40,7 +40,7 @@ KEPT |= {"DeadMessage.digest", "RunKey.key", "Secret.name", "SecretPart.sealed",
 KEPT |= {"TaskResult.task_id", "User.username", "User.password", "JobVersion.definition", "LogEntry.change_message"}
 NOT_SHOWN = {"Secret.hosts", "Secret.changed_by", "HourlyCount.queue", "HourlyTotal.queue", "QueueSample.queue"}
 NOT_SHOWN |= {f"IdempotentAnswer.{name}" for name in ("owner", "key", "fingerprint", "body", "headers")}
-NOT_SHOWN |= {"TaskResult.result", "TaskResult.meta", "Execution.response"}
+NOT_SHOWN |= {"TaskResult.result", "TaskResult.meta", "Execution.response", "Snapshot.name", "Snapshot.figures"}
 
 
 def hostile(name: str = "") -> str:
