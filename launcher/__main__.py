@@ -1,9 +1,9 @@
-"""The launcher's commands: `./onbeat run`, `up`, `test`, `services`."""
+"""The launcher's commands: `./onbeat run`, `up`, `test`, `services`, `probe`."""
 
 import os
 import sys
 
-from launcher import env_file, folders, platform, services, testing
+from launcher import env_file, folders, platform, probe, services, testing
 from launcher.refusal import Refusal
 
 
@@ -22,6 +22,8 @@ def main(arguments: list[str]) -> int:
             return testing.run(rest)
         case "services":
             return services.main(rest)
+        case "probe":
+            return probe.main(rest)
     raise Refusal(f"There is no launcher command {command!r}; `./onbeat help` lists them.")
 
 

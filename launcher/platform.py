@@ -22,6 +22,13 @@ _HOST = "127.0.0.1"
 _DEFAULT_PORT = 8000
 _FLOWER_PORT = 5555
 _READY_SECONDS = 60
+_CALLBACKS = "ONBEAT_CALLBACKS_URL"
+# What is said to all programs, unless the environment says otherwise.
+_HERE = {
+    "ONBEAT_EXECUTIONS_LOG_FORMAT": "text",  # a person watches them
+    "ONBEAT_BEAT_METRICS_ADDRESS": f"{_HOST}:9101-9119",
+    "ONBEAT_WORKERS_METRICS_ADDRESS": f"{_HOST}:9121-9139",
+}
 
 
 def run() -> int:
@@ -111,11 +118,12 @@ def flower(port: int, environment: Mapping[str, str]) -> Program:
 
 
 def _for_all(data_dir: Path, listening: socket.socket) -> dict[str, str]:
-    """Receivers of callbacks on this machine reach the web process here, unless the environment says from elsewhere."""
+    """Receivers of callbacks on this machine reach the web process here, and metrics are shown here, unless the
+    environment says otherwise."""
     here = f"http://{_HOST}:{listening.getsockname()[1]}"
     return {
         "DATA_DIR": str(data_dir),
-        "ONBEAT_CALLBACKS_URL": os.environ.get("ONBEAT_CALLBACKS_URL", "").strip() or here,
+        **{name: os.environ.get(name, "").strip() or value for name, value in {**_HERE, _CALLBACKS: here}.items()},
     }
 
 

@@ -137,6 +137,7 @@ def _ids() -> dict[str, list[str]]:
 
 def patterns() -> list[str]:
     """Every address that the admin has, as it is written in its table."""
+    admin.autodiscover()  # as the addresses of the web process do
     return list(_below(admin.site.urls[0]))
 
 
