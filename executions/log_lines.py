@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
-from structlog.contextvars import get_contextvars, merge_contextvars
+from structlog.contextvars import merge_contextvars
 
 from executions import events, log_redaction
 
@@ -29,7 +29,7 @@ class TextLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - so it is called
         if not hasattr(record, events.FIELDS):
             record.message = log_redaction.without_secrets(record.message)
-            if names := get_contextvars():
+            if names := events.around():
                 record.message = f"{record.message}  {events.shown(names)}"
         return super().formatMessage(record)
 

@@ -30,6 +30,7 @@ from beat.upkeep import lost_messages
 from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 import uuid
+from access import api_keys
 from executions import lifecycle, outbox
 from executions.clock import database_now
 from executions.dispatch import Publisher

@@ -28,6 +28,11 @@ def work(path: str, seconds: float = 0) -> str:
     return "done"
 
 
+@shared_task(name="crew.fails")
+def fails() -> None:
+    raise ValueError("it always does")
+
+
 @shared_task(name="crew.wait_for")
 def wait_for(path: str) -> None:
     """Until the file is there."""
