@@ -81,6 +81,14 @@ def go_on(now: datetime) -> int:
     return walk.expected - before.expected
 
 
+def lost() -> list[tuple[str, datetime]]:
+    """Fires that have no row, as far as the walk has come, with the keys of their jobs. Two statements."""
+    kept = snapshots.kept(NAME)
+    holes = [(pk, datetime.fromisoformat(fire)) for pk, fire in kept.figures["holes"]] if kept else []
+    keys = dict(Job.objects.filter(pk__in={pk for pk, _ in holes}).values_list("pk", "key")) if holes else {}
+    return [(keys[pk], fire) for pk, fire in holes if pk in keys]
+
+
 def figures(now: datetime) -> Iterator[Any]:
     kept = snapshots.kept(NAME)
     if kept is None:

@@ -18,7 +18,8 @@ from executions import health, queue_samples
 from executions.identity import earliest_id
 from executions.models import Execution
 from executions.states import State
-from executions.words import count, duration
+from executions.words import clock, count, duration
+from jobs import ledger
 from jobs.figures import LATE_AFTER
 from jobs.models import Job, Schedule
 from workers.models import Worker
@@ -42,7 +43,7 @@ class Concern:
 
 
 def concerns(*, now: datetime, queues: Sequence[Queue], dead: int) -> list[Concern]:
-    found = [*_health(), *_late(now), *_silent(now), *_waiting(queues, now), *_failing(now), *_dead(dead)]
+    found = [*_health(), *_lost(), *_late(now), *_silent(now), *_waiting(queues, now), *_failing(now), *_dead(dead)]
     return sorted(found, key=lambda concern: concern.tone != "bad")
 
 
@@ -67,6 +68,17 @@ def _health() -> Iterator[Concern]:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def _lost() -> Iterator[Concern]:
+    """Fires without a row: what must never be."""
+    lost = ledger.lost()
+    if lost:
+        named = ", ".join(f"{key} at {clock(fire)}" for key, fire in lost[:_NAMED])
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        link = f"{reverse('admin:onbeat_jobs_job_changelist')}?{urlencode({'search': lost[0][0]})}"
+        title = f"{count(len(lost), 'fire')} lost"
+        yield Concern("bad", "error", title, f"No row tells of {named}{more}. Run `./onbeat doctor`.", link)
 
 
 def _late(now: datetime) -> Iterator[Concern]:

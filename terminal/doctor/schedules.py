@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from django.db.models import Count, Exists, OuterRef, Q
 
 from executions.models import Execution
-from executions.words import away, count
+from executions.words import away, clock, count
+from jobs import ledger
 from jobs.models import Job, Kind, Schedule, pattern_of
 from terminal.doctor.findings import Examined, Fault, Finding, at_most, named
 from terminal.doctor.visit import Visit
@@ -37,6 +38,11 @@ STANDS_STILL = Fault(
     means="It could fire, and has no next fire: somebody emptied it by SQL. Upkeep will take it for completed.",
     remedy="Change its schedule, which computes the next fire anew, or pause and resume the job.",
 )
+LOST = Fault(
+    "schedules.E04",
+    means="It should have fired, its schedule went past it, and it has no row: it was lost. It must never happen.",
+    remedy="`./onbeat explain JOB --at MOMENT` tells what is known; `./onbeat jobs backfill` runs it after all.",
+)
 NEVER_AGAIN = Fault(
     "schedules.W01",
     means="It has no fire left, and upkeep did not complete the job.",
@@ -52,7 +58,7 @@ PAUSE_IS_OVER = Fault(
 def examine(visit: Visit) -> Examined:
     active = Schedule.objects.filter(is_active=True).count()
     unreadable = _read()
-    findings = [*_unreadable(unreadable)]
+    findings = [*_unreadable(unreadable), *_lost()]
     if visit.is_ticking_for(PATIENCE.total_seconds() / 60):
         findings += [*_late(visit, unreadable), *_without_next_fire(visit), *_pauses(visit)]
     else:
@@ -111,6 +117,15 @@ def _unreadable(read: _Read) -> Iterator[Finding]:
     keys = list(rows.order_by("job__key").values_list("job__key", flat=True)[:_NAMED])
     says = f"{at_most(number, MOST, 'schedule')} cannot be read ({named(keys)}): {read.why[0]}"
     yield UNREADABLE.found(says, jobs=keys)
+
+
+def _lost() -> Iterator[Finding]:
+    """As the beats' walk over all schedules has found it (`jobs/ledger.py`)."""
+    lost = ledger.lost()
+    if lost:
+        told = [f"{key} at {clock(fire)}" for key, fire in lost]
+        says = f"{at_most(len(lost), MOST, 'fire')} lost: {named(told)}."
+        yield LOST.found(says, jobs=sorted({key for key, _ in lost})[:MOST])
 
 
 def _late(visit: Visit, read: _Read) -> Iterator[Finding]:

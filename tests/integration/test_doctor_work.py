@@ -12,7 +12,7 @@ from executions import depths, lifecycle, partitions, queues
 from executions.clock import database_now
 from executions.models import DeadMessage, Execution, HourlyTotal, RunKey
 from executions.states import State
-from jobs import definitions, kept_secrets, runs
+from jobs import definitions, kept_secrets, ledger, runs
 from jobs.http_target import HttpTarget
 from jobs.models import Job, Schedule, Secret, SecretUse, StoredForecast
 from jobs.recurrence import Cron, Once
@@ -25,7 +25,7 @@ from tests.making import a_job, asked_for, claimed, every_minute, planned
 from workers.models import Worker
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_old_months")]
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
 
 @pytest.fixture
@@ -45,6 +45,18 @@ def daily(now: datetime, key: str = "daily", **more: Any) -> Job:
 
 
 # ── Schedules ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fire_that_was_lost_is_an_error_with_its_moment(now: datetime) -> None:
+    begin = now.replace(second=0, microsecond=0) - 10 * MINUTE
+    ledger.go_on(begin)
+    job = a_job(now=begin, key="payroll", schedule=every_minute(begin))
+    planned(job, begin + MINUTE)
+    Schedule.objects.filter(job=job).update(next_fire_at=now + HOUR)
+    ledger.go_on(begin + 3.5 * MINUTE)
+    says = doctor("schedules").only("schedules.E04")["says"]
+    assert says.startswith("1 fire lost: payroll at ")
+    assert f"{begin + 2 * MINUTE:%H:%M}" in says
 
 
 @pytest.mark.parametrize(
