@@ -31,6 +31,10 @@ logger = get_logger(__name__)
 
 _UNTIL_WRITTEN_SECONDS = sum(LONG_SECONDS) + 60  # so long the end of an attempt may take to get into the database
 
+# What may hold secrets, and is shown by every tool that listens or asks: the pages of an execution have it, by role.
+_PAYLOAD = ("args", "kwargs", "result")
+_UNTOLD = "…"
+
 # The child did not live to say how it went. (With SystemExit it went by itself.)
 _DEATHS = (WorkerLostError, Terminated, TimeLimitExceeded, SystemExit, KeyboardInterrupt)
 
@@ -76,6 +80,16 @@ class TrackedRequest(Request):
     @property
     def name_of_call(self) -> bytes:
         return orders.name_of(self.id, self.delivery.attempt if self.delivery else 0)
+
+    # ── What is told of it ───────────────────────────────────────────────────────────────────────────────────────
+
+    argsrepr = kwargsrepr = _UNTOLD  # Celery's own words on its arrival
+
+    def send_event(self, type: str, **fields: Any) -> None:
+        super().send_event(type, **_without_payload(fields))
+
+    def info(self, safe: bool = False) -> Any:
+        return _without_payload(dict(super().info(safe=safe)))
 
     # ── Its end ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -215,6 +229,10 @@ class TrackedRequest(Request):
     def revoked(self) -> bool:
         """Whether an execution is wanted is known in the database alone."""
         return False if self.delivery is not None else bool(super().revoked())
+
+
+def _without_payload(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: _UNTOLD if name in _PAYLOAD else value for name, value in told.items()}
 
 
 def _delivery(headers: dict[str, Any]) -> Delivery | None:
