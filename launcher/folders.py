@@ -53,8 +53,18 @@ def say_holder(lock: IO[str], text: str) -> None:
 
 def keep_secret_key(path: Path) -> None:
     """Make the installation's own secret key, once."""
-    file = path / "secret_key"
+    _keep(path / "secret_key", secrets.token_urlsafe(48))
+
+
+def keep_flower_password(path: Path) -> Path:
+    """Make the password by which people get into Flower, once; the file that holds it."""
+    file = path / "flower_password"
+    _keep(file, secrets.token_urlsafe(18))
+    return file
+
+
+def _keep(file: Path, text: str) -> None:
     if not file.exists():
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as content:
-            content.write(secrets.token_urlsafe(48))
+            content.write(text)

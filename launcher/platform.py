@@ -21,6 +21,7 @@ from launcher.supervisor import Program, Supervisor
 _HOST = "127.0.0.1"
 _DEFAULT_PORT = 8000
 _FLOWER_PORT = 5555
+_FLOWER_USER = "onbeat"
 _READY_SECONDS = 60
 _CALLBACKS = "ONBEAT_CALLBACKS_URL"
 # What is said to all programs, unless the environment says otherwise.
@@ -29,6 +30,7 @@ _HERE = {
     "ONBEAT_BEAT_METRICS_ADDRESS": f"{_HOST}:9101-9119",
     "ONBEAT_WORKERS_METRICS_ADDRESS": f"{_HOST}:9121-9139",
 }
+_NOT_PUBLIC = f"For this machine alone: plain http on {_HOST}, not for the open internet."
 
 
 def run() -> int:
@@ -56,15 +58,16 @@ def up() -> int:
                 **addresses.as_env(),
                 "ONBEAT_CONSOLE_FLOWER_URL": os.environ.get("ONBEAT_CONSOLE_FLOWER_URL", "").strip() or flower_url,
             }
+            login, where_it_is = flower_login(data_dir)
             _prepare(data_dir, environment, demo="always")
             programs = [
                 web(listening, environment),
                 beat("beat-1", environment),
                 beat("beat-2", environment),
                 *workers(environment),
-                flower(flower_port, environment),
+                flower(flower_port, {**environment, **login}),
             ]
-            facts = {"flower": f"{flower_url}/", "data": str(data_dir)}
+            facts = {"flower": f"{flower_url}/", "": where_it_is, "data": str(data_dir)}
             _supervise(programs, lock, listening.getsockname()[1], facts)
     return 0
 
@@ -113,8 +116,18 @@ def workers(environment: Mapping[str, str]) -> list[Program]:
 
 
 def flower(port: int, environment: Mapping[str, str]) -> Program:
-    command = [_script("celery"), "-A", "scheduler_project", "flower", f"--address={_HOST}", f"--port={port}"]
-    return Program("flower", [*command, "--max_tasks=10000", "--loglevel=WARNING"], environment)
+    """What else holds for it is in `flowerconfig.py`, for those who start it by themselves as well."""
+    command = [_script("celery"), "-A", "scheduler_project", "flower", f"--conf={folders.ROOT / 'flowerconfig.py'}"]
+    return Program("flower", [*command, f"--address={_HOST}", f"--port={port}", "--logging=warning"], environment)
+
+
+def flower_login(data_dir: Path) -> tuple[dict[str, str], str]:
+    """In its environment, since everybody on the machine sees its command; and what people are told of it."""
+    if os.environ.get("FLOWER_BASIC_AUTH"):
+        return {}, "log in as FLOWER_BASIC_AUTH says"
+    file = folders.keep_flower_password(data_dir)
+    password = file.read_text(encoding="ascii").strip()
+    return {"FLOWER_BASIC_AUTH": f"{_FLOWER_USER}:{password}"}, f"user {_FLOWER_USER}, password in {file}"
 
 
 def _for_all(data_dir: Path, listening: socket.socket) -> dict[str, str]:
@@ -156,7 +169,7 @@ def _announce(supervisor: Supervisor, port: int, facts: Mapping[str, str]) -> No
     lines = {"admin": f"{address}/admin/", "api": f"{address}/api/docs", "health": f"{address}/health/ready", **facts}
     width = max(map(len, lines))
     body = "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
-    supervisor.say(f"\n{heading}\n{body}\nPress Ctrl-C to stop.\n")
+    supervisor.say(f"\n{heading}\n{body}\n{_NOT_PUBLIC}\nPress Ctrl-C to stop.\n")
 
 
 def _wait_until_ready(port: int) -> bool:

@@ -1,8 +1,12 @@
 """`./onbeat up`: everything on private PostgreSQL, Redis and RabbitMQ in one command."""
 
+import base64
+import json
 import signal
+import stat
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import psycopg
 import pytest
@@ -39,6 +43,15 @@ def test_one_command_runs_everything_on_services_of_its_own_and_stops_it_again(c
     assert get(address, "/health/ready")[0] == 200
     flower = checkout.address(process, "flower")
     wait_until(lambda: get(flower, "/healthcheck")[0] == 200, what="Flower answers")
+    assert get(flower, "/api/workers")[0] == 401
+    kept = checkout.data / "flower_password"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert f"user onbeat, password in {kept}" in checkout.output(process)
+    assert kept.read_text() not in checkout.output(process)
+    login = base64.b64encode(f"onbeat:{kept.read_text()}".encode()).decode()
+    asked = Request(f"{flower}api/workers?refresh=1", headers={"Authorization": f"Basic {login}"})
+    wait_until(lambda: len(json.load(urlopen(asked, timeout=30))) == 2, what="Flower shows both workers")
+    assert "not for the open internet" in checkout.output(process)
 
     members = family(process.pid)
     process.send_signal(signal.SIGINT)
