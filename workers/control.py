@@ -1,4 +1,4 @@
-"""Celery's remote control: a revoke of an execution is a cancel, asked for in the database.
+"""Celery's remote control: a revoke of an execution is a cancel, asked for in the database; no answer has a password.
 
 Celery keeps revoked ids in the memory of each worker, where a restart forgets them, and stops a task by a signal that
 may hit another one. Flower and `celery control` send these commands to all workers; whoever is first cancels.
@@ -7,13 +7,17 @@ may hit another one. Flower and `celery control` send these commands to all work
 import uuid
 from typing import Any
 
+from celery.app.defaults import DEFAULTS
 from celery.utils.functional import maybe_list
+from celery.utils.serialization import strtobool
 from celery.worker import control
-from celery.worker.control import control_command
+from celery.worker.control import control_command, inspect_command
 
 from workers import recorder
 
 _revoke_plain: Any = control.Panel.data["revoke"]
+_conf_of_all: Any = control.Panel.data["conf"]
+_report_with_all: Any = control.Panel.data["report"]
 _OURS = 7  # the version of our ids; Celery's own have another
 
 
@@ -34,6 +38,23 @@ def revoke(state: Any, task_id: Any, terminate: bool = False, signal: Any = None
 def terminate(state: Any, signal: Any, task_id: Any, **_kwargs: Any) -> Any:
     """Terminate task by task id (or list of ids). An execution is cancelled, wherever it is."""
     return revoke(state, task_id, terminate=True, signal=signal)
+
+
+# Celery's own answers hold all settings of the project, and with them the passwords in the addresses of services.
+
+
+@inspect_command(alias="dump_conf", signature="[include_defaults=False]", args=[("with_defaults", strtobool)])
+def conf(state: Any, with_defaults: bool = False, **kwargs: Any) -> Any:
+    """List Celery's configuration."""
+    told: dict[str, Any] = _conf_of_all(state, with_defaults=with_defaults, **kwargs)
+    return {name: value for name, value in told.items() if name in DEFAULTS}
+
+
+@inspect_command()
+def report(state: Any) -> Any:
+    """Information about Celery's installation."""
+    versions, _, _settings = _report_with_all(state)["ok"].strip().partition("\n\n")
+    return {"ok": versions}
 
 
 def _execution_id(text: str) -> uuid.UUID | None:

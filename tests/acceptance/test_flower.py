@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -70,6 +71,13 @@ def flower(crew: Crew, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flo
     one.process.kill_all()
 
 
+def passwords(crew: Crew) -> set[str]:
+    """What the settings hold that nobody in Flower needs."""
+    names = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL")
+    found = {urlsplit(crew.platform.environment[name]).password for name in names}
+    return {password for password in found if password} | {crew.platform.environment["SECRET_KEY"]}
+
+
 @pytest.mark.parametrize(
     "path",
     ["/", "/workers", "/tasks", "/broker", "/api/workers", "/api/tasks", "/api/task/types", "/api/queues/length"],
@@ -122,7 +130,8 @@ def test_it_shows_our_workers_and_the_tasks_that_ran_by_their_names_and_none_of_
         }
         assert {status for status, _ in bodies.values()} == {200}
         assert "onbeat.echo" in bodies[f"/task/{echoed}"][1]
-        assert [page for page, (_, body) in bodies.items() if SECRET in body or str(path) in body] == []
+        secrets = {SECRET, str(path), *passwords(crew)}
+        assert {(page, one) for page, (_, body) in bodies.items() for one in secrets if one in body} == set()
         path.touch()
 
 
@@ -141,6 +150,27 @@ def test_a_plain_task_shows_no_payload_either(crew: Crew, flower: Flower) -> Non
             what="the task is shown",
         )
     assert (shown["args"], shown["kwargs"], shown["result"]) == ("…", "…", "…")
+
+
+def test_workers_answer_whoever_asks_without_payload_and_without_passwords(
+    crew: Crew, flower: Flower, tmp_path: Path
+) -> None:
+    path = tmp_path / "go-on"
+    with crew.working("asked", "-E"):
+        waiting = crew.run("crew.wait_for", str(path))
+        wait_until(lambda: crew.state(waiting) == "RUNNING", what="it runs")
+        commands = ["conf", "report", "active", "query_task", "stats"]
+        to = f"timeout=10, destination=['asked-{crew.platform.name}@' + __import__('socket').gethostname()]"
+        words = {"conf": "with_defaults=True", "query_task": repr(waiting)}
+        answers = {name: crew.ask(f"app.control.inspect({to}).{name}({words.get(name, '')})") for name in commands}
+        path.touch()
+    said = {name: json.dumps(answer) for name, answer in answers.items()}
+    assert "task_acks_late" in said["conf"]
+    assert "kombu:" in said["report"]
+    assert "crew.wait_for" in said["active"]
+    assert "crew.wait_for" in said["query_task"]
+    secrets = {str(path), *passwords(crew)}
+    assert {(name, one) for name, answer in said.items() for one in secrets if one in answer} == set()
 
 
 def test_it_does_not_start_without_a_password(crew: Crew) -> None:
