@@ -118,7 +118,7 @@ class Stage:
         self.environment = {
             **kept,
             "DATA_DIR": str(folder),
-            "SECRET_KEY": "only for a benchmark",
+            "SECRET_KEY": "only for a benchmark and known to everybody",
             "ONBEAT_EXECUTIONS_PREFIX": self.prefix,
             "DATABASE_URL": self.database_url,
             "REDIS_URL": named.redis_url,

@@ -117,7 +117,7 @@ def _prepared(
         **_SETTINGS,
         "DATA_DIR": str(folder / "data"),
         "TMPDIR": str(folder / "scratch"),  # who is killed cannot tidy up
-        "SECRET_KEY": "only-for-chaos",
+        "SECRET_KEY": "only-for-chaos-and-known-to-everybody",
         "ONBEAT_EXECUTIONS_PREFIX": PREFIX,
         ledger.FOLDER: str(folder / "ledger"),
         inside.ORDERS: str(folder / "orders"),

@@ -30,7 +30,7 @@ _HERE = {
     "ONBEAT_BEAT_METRICS_ADDRESS": f"{_HOST}:9101-9119",
     "ONBEAT_WORKERS_METRICS_ADDRESS": f"{_HOST}:9121-9139",
 }
-_NOT_PUBLIC = f"For this machine alone: plain http on {_HOST}, not for the open internet."
+_NOT_PUBLIC = f"For this machine alone: plain http on {_HOST}, not for the open internet (docs/how-to/secure.md)."
 
 
 def run() -> int:

@@ -168,6 +168,18 @@ def address(name: str, url: str, schemes: Iterable[str]) -> SplitResult:
     return parts
 
 
+def host_name(word: str) -> str:
+    """As Django compares it with what a request asks for: `example.org`, `.example.org`, `10.0.0.1`, `[::1]` or `*`."""
+    is_six = word.startswith("[") and word.endswith("]")
+    if "/" in word or (":" in word and not is_six):
+        raise ValueError
+    return word
+
+
+def is_this_machine(host: str) -> bool:
+    return host in ("localhost", "[::1]") or host.startswith("127.") or host.endswith(".localhost")
+
+
 def database(name: str, url: str) -> dict[str, Any]:
     """Django's connection settings for `postgresql://user:password@host:port/name?sslmode=…` or `sqlite:///path`."""
     parts = address(name, url, ("postgresql", "postgres", "sqlite"))

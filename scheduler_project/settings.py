@@ -33,7 +33,12 @@ IS_FOLDER_BROKER = env.address("CELERY_BROKER_URL", CELERY_BROKER_URL, ("amqp", 
 
 # ── Django ───────────────────────────────────────────────────────────────────────────────────────────────────────
 DEBUG = ENVIRONMENT.flag("DEBUG", default=False)
-ALLOWED_HOSTS = ENVIRONMENT.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+ALLOWED_HOSTS = ENVIRONMENT.words(
+    "ALLOWED_HOSTS",
+    ["localhost", "127.0.0.1", "[::1]"],
+    each=env.host_name,
+    allowed="names such as onbeat.example.org, without https:// and port, separated by commas",
+)
 CSRF_TRUSTED_ORIGINS = ENVIRONMENT.words("CSRF_TRUSTED_ORIGINS", [])
 
 # A key of its own for every installation: from the environment, or the file that `./onbeat run` makes once. Without
@@ -69,6 +74,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "executions.request_ids.RequestIds",
+    "scheduler_project.probes.by_any_name",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -310,7 +316,27 @@ ONBEAT_CONSOLE_LABEL = ENVIRONMENT.text("ONBEAT_CONSOLE_LABEL")
 ONBEAT_CONSOLE_FLOWER_URL = ENVIRONMENT.text("ONBEAT_CONSOLE_FLOWER_URL").rstrip("/")
 if ONBEAT_CONSOLE_FLOWER_URL:
     env.address("ONBEAT_CONSOLE_FLOWER_URL", ONBEAT_CONSOLE_FLOWER_URL, ("https", "http"))
+ONBEAT_CONSOLE_SESSION_HOURS = ENVIRONMENT.integer("ONBEAT_CONSOLE_SESSION_HOURS", 12, at_least=1, at_most=8760)
 
+# ── How people reach the web process ─────────────────────────────────────────────────────────────────────────────
+# Whoever names a host of others than this machine is in earnest: then nothing goes over a line that others can read.
+IS_FOR_OTHERS = not all(env.is_this_machine(host) for host in ALLOWED_HOSTS)
+HTTPS_ONLY = ENVIRONMENT.flag("HTTPS_ONLY", default=IS_FOR_OTHERS)
+HSTS_DAYS = ENVIRONMENT.integer("HSTS_DAYS", 365, at_most=3650)
+SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
+SECURE_HSTS_SECONDS = HSTS_DAYS * 24 * 3600 if HTTPS_ONLY else 0
+SECURE_REDIRECT_EXEMPT = [r"^health/", r"^metrics$"]  # neighbours ask for these, in plain http
+if ONBEAT_API_PROXIES:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SESSION_COOKIE_AGE = ONBEAT_CONSOLE_SESSION_HOURS * 3600
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"  # who follows a link from a message stays logged in
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+# That all hosts below ours, and the domain in the lists of browsers, keep to HTTPS is not ours to say.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 # Variables that the launcher reads and the settings do not.
 ENVIRONMENT.asked_for.update({"ONBEAT_ENV_FILE", "ONBEAT_ADMIN_PASSWORD"})

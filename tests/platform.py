@@ -112,8 +112,8 @@ class Platform:
         self.environment = {
             **kept,
             "DATA_DIR": str(folder),
-            "SECRET_KEY": "only-for-tests",
             "ONBEAT_EXECUTIONS_LOG_FORMAT": "text",
+            "SECRET_KEY": "only-for-tests-and-known-to-everybody",
             "ONBEAT_EXECUTIONS_PREFIX": f"{self.name}.",
             # Lost workers are noticed and leases of dead beats run out soon, so that no test has to wait for long.
             "ONBEAT_WORKERS_HEARTBEAT_SECONDS": "0.5",

@@ -1,6 +1,7 @@
 """System checks: dangerous settings have an id, the defaults raise none."""
 
 import runpy
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from executions.checks import (
     dead_letters_are_kept_longest,
     plain_tasks_are_confirmed,
 )
-from scheduler_project.checks import full_is_safe, variables_are_known
+from scheduler_project.checks import full_is_safe, others_are_let_in, others_are_safe, variables_are_known
 from scheduler_project.env import Environment
 from workers.checks import (
     living_workers_are_not_rescued,
@@ -36,6 +37,7 @@ ALL = [
     living_workers_are_not_rescued,
     messages_outlive_their_worker,
     one_beat_fires,
+    others_are_safe,
     plain_tasks_are_confirmed,
     plain_tasks_stay_with_us,
     pools_are_tried,
@@ -67,6 +69,16 @@ OF_CELERY: list[tuple[Callable[[], list[checks.CheckMessage]], str, Any, list[st
     (results_and_limits_are_as_jobs_say, "task_time_limit", 3600, []),
     (one_beat_fires, "beat_schedule", {"nightly": {"task": "a", "schedule": 60}}, ["onbeat_beat.W002"]),
 ]
+OTHERS = (
+    "ALLOWED_HOSTS",
+    "CELERY_BROKER_URL",
+    "DEBUG",
+    "ENVIRONMENT",
+    "HTTPS_ONLY",
+    "IS_FOR_OTHERS",
+    "REDIS_URL",
+)
+LONG_KEY = "only-for-tests-and-known-to-everybody"
 ENGINES = {"sqlite": "django.db.backends.sqlite3", "postgresql": "django.db.backends.postgresql"}
 
 
@@ -99,7 +111,7 @@ def test_the_defaults_raise_nothing(
     assert defaults["DATABASES"]["default"]["ENGINE"] == ENGINES["sqlite"]
     database("sqlite")
     for name, value in defaults.items():
-        if name.startswith("ONBEAT_") or name in ("CELERY_BROKER_URL", "REDIS_URL", "DEBUG", "ENVIRONMENT"):
+        if name.startswith("ONBEAT_") or name in OTHERS:
             setattr(settings, name, value)
     assert check() == []
 
@@ -211,9 +223,103 @@ def test_what_is_fine_for_a_first_look_is_not_fine_with_postgresql(
 ) -> None:
     database(vendor)
     settings.SECRET_KEY_IS_KEPT = is_kept
+    settings.SECRET_KEY = LONG_KEY
     settings.DEBUG = debug
     settings.REDIS_URL = redis
     assert ids(full_is_safe()) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "is_guessable"),
+    [
+        ("x" * 64, True),
+        ("short-and-random-8fK2", True),
+        (f"django-insecure-{LONG_KEY}", True),
+        (f"Change-Me-{LONG_KEY}", True),
+        (LONG_KEY, False),
+        (secrets.token_urlsafe(24), False),
+    ],
+)
+@pytest.mark.parametrize(("vendor", "is_for_others"), [("sqlite", True), ("postgresql", False), ("postgresql", True)])
+def test_a_key_that_can_be_guessed_is_told_once_in_earnest(
+    key: str, is_guessable: bool, vendor: str, is_for_others: bool, settings, database
+) -> None:
+    database(vendor)
+    settings.SECRET_KEY, settings.IS_FOR_OTHERS, settings.HTTPS_ONLY = key, is_for_others, is_for_others
+    settings.ONBEAT_API_PROXIES, settings.REDIS_URL = 1, "redis://redis/0"
+    told = [*full_is_safe(), *others_are_safe()]
+    assert ids(told) == ["scheduler_project.E003"] * is_guessable
+    assert not any(key in f"{message.msg}{message.hint}" for message in told)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "environment", "is_for_others", "is_https"),
+    [
+        (None, {}, False, False),
+        ("localhost,onbeat.localhost,127.0.1.1,[::1]", {}, False, False),
+        ("onbeat.example.org", {}, True, True),
+        ("localhost,.example.org", {}, True, True),
+        ("10.0.0.7", {}, True, True),
+        ("*", {}, True, True),
+        ("onbeat.lan", {"HTTPS_ONLY": "no"}, True, False),
+        (None, {"HTTPS_ONLY": "yes"}, False, True),
+    ],
+)
+def test_https_is_asked_for_as_soon_as_others_are_let_in(
+    hosts: str | None,
+    environment: dict[str, str],
+    is_for_others: bool,
+    is_https: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = Environment({"DATA_DIR": str(tmp_path), **environment} | ({"ALLOWED_HOSTS": hosts} if hosts else {}))
+    monkeypatch.setattr(Environment, "of_process", lambda root: given)
+    found = runpy.run_path(str(project_settings.BASE_DIR / "scheduler_project" / "settings.py"))
+    assert (found["IS_FOR_OTHERS"], found["HTTPS_ONLY"]) == (is_for_others, is_https)
+    names = ("SECURE_SSL_REDIRECT", "SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE")
+    assert [found[name] for name in names] == [is_https] * 3
+    assert bool(found["SECURE_HSTS_SECONDS"]) == is_https
+    assert "SECURE_PROXY_SSL_HEADER" not in found  # for no proxy is declared
+
+
+@pytest.mark.parametrize(
+    ("hosts", "debug", "https", "proxies", "expected"),
+    [
+        (["onbeat.example.org"], False, True, 1, []),
+        (["*"], False, True, 1, ["W003"]),
+        (["onbeat.example.org"], False, False, 1, ["W004"]),
+        (["onbeat.example.org"], False, True, 0, ["W005"]),
+        (["onbeat.example.org"], True, True, 1, ["E004"]),
+        (["onbeat.example.org", "*"], True, False, 0, ["E004", "W003", "W004"]),
+    ],
+)
+def test_what_is_dangerous_where_others_are_let_in(
+    hosts: list[str], debug: bool, https: bool, proxies: int, expected: list[str], settings, database
+) -> None:
+    database("sqlite")
+    settings.IS_FOR_OTHERS, settings.ALLOWED_HOSTS, settings.SECRET_KEY = True, hosts, LONG_KEY
+    settings.DEBUG, settings.HTTPS_ONLY, settings.ONBEAT_API_PROXIES = debug, https, proxies
+    assert ids(others_are_safe()) == [f"scheduler_project.{end}" for end in expected]
+    assert others_are_let_in() == []
+
+
+def test_only_before_a_deploy_it_is_told_that_nobody_else_is_let_in(settings) -> None:
+    settings.IS_FOR_OTHERS = False
+    assert ids(others_are_let_in()) == ["scheduler_project.W006"]
+    registry = checks.registry.registry
+    assert others_are_let_in not in registry.get_checks()
+    assert others_are_let_in in registry.get_checks(include_deployment_checks=True)
+
+
+@pytest.mark.parametrize("is_for_others", [True, False])
+def test_a_password_in_the_links_to_flower_is_an_error(is_for_others: bool, settings) -> None:
+    settings.IS_FOR_OTHERS, settings.HTTPS_ONLY, settings.ONBEAT_API_PROXIES = is_for_others, True, 1
+    settings.SECRET_KEY = LONG_KEY
+    settings.ONBEAT_CONSOLE_FLOWER_URL = "https://onbeat:hush@flower.example.org"
+    (error,) = others_are_safe()
+    assert error.id == "scheduler_project.E005"
+    assert "hush" not in f"{error.msg}{error.hint}"
 
 
 @pytest.mark.parametrize(
@@ -243,6 +349,10 @@ def test_the_variables_of_the_launcher_are_known(variable: str, defaults: dict[s
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("ALLOWED_HOSTS", "https://onbeat.example.org"),
+        ("ALLOWED_HOSTS", "localhost,onbeat.example.org:8000"),
+        ("HSTS_DAYS", "4000"),
+        ("HTTPS_ONLY", "perhaps"),
         ("ONBEAT_CALLBACKS_NETWORKS", "10.0.0.1/8"),
         ("ONBEAT_CALLBACKS_NETWORKS", "127.0.0.0/8,intranet"),
         ("ONBEAT_CALLBACKS_PORTS", "443,http"),
@@ -253,7 +363,7 @@ def test_the_variables_of_the_launcher_are_known(variable: str, defaults: dict[s
         ("ONBEAT_CALLBACKS_SECRET_KEYS", "short"),
     ],
 )
-def test_settings_of_callbacks_that_cannot_be_stop_the_start(
+def test_settings_that_cannot_be_stop_the_start(
     name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = Environment({"DATA_DIR": str(tmp_path), name: value})
