@@ -1,7 +1,7 @@
 """All addresses of the API. No address ends with a slash."""
 
 from django.urls import path
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from api.completions import CompletionView
 from api.executions.dead_letters import (
@@ -31,7 +31,7 @@ from api.operations.workers import BeatsView, WorkersView
 
 urlpatterns = [
     path("schema", SpectacularAPIView.as_view(), name="schema"),
-    path("docs", SpectacularSwaggerView.as_view(url_name="schema"), name="docs"),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     # ── Jobs ──
     path("v1/jobs", JobsView.as_view()),
     path("v1/jobs/by-key/<path:key>", JobByKeyView.as_view()),

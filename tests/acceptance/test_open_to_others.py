@@ -90,7 +90,27 @@ def test_what_a_browser_is_told(web: Web) -> None:
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "same-origin"
     assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert "camera=()" in headers["Permissions-Policy"]
     assert "Strict-Transport-Security" not in web.ask("/health/live")[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "scripts"),
+    [
+        ("/admin/login/", "'self' 'unsafe-eval'"),
+        ("/api/docs", "'self'"),
+        ("/api/v1/jobs", "'self'"),
+        ("/nowhere", "'self'"),
+        ("/health/live", "'self'"),
+        ("/static/console/console.js", "'self'"),
+    ],
+)
+def test_each_answer_has_a_policy(web: Web, path: str, scripts: str) -> None:
+    policy = web.by_https(path)[1]["Content-Security-Policy"]
+    directives = dict(each.split(" ", 1) for each in policy.split("; "))
+    assert directives["script-src"] == scripts
+    assert directives["default-src"] == directives["frame-ancestors"] == directives["object-src"] == "'none'"
+    assert directives["connect-src"] == directives["form-action"] == "'self'"
 
 
 def test_a_person_logs_in_by_https_with_cookies_that_no_script_and_no_plain_line_gets(web: Web) -> None:
