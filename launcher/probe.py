@@ -70,7 +70,7 @@ def _web(*, is_live: bool) -> tuple[bool, str]:
     path = f"/health/{'live' if is_live else 'ready'}"
     connection = http.client.HTTPConnection(_HOST, int(port), timeout=_PATIENCE_SECONDS)
     try:
-        connection.request("GET", path, headers={"Host": _allowed_host()})
+        connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read(65_536)
     except (OSError, http.client.HTTPException) as error:
@@ -78,12 +78,6 @@ def _web(*, is_live: bool) -> tuple[bool, str]:
     finally:
         connection.close()
     return answer.status == 200, f"web answers {path} with {answer.status}: {_in_words(body)}"
-
-
-def _allowed_host() -> str:
-    """A name that the web process answers to."""
-    names = [name.strip() for name in os.environ.get("ALLOWED_HOSTS", "").split(",")]
-    return next((name.lstrip(".") for name in names if name and name != "*"), "localhost")
 
 
 def _in_words(body: bytes) -> str:
