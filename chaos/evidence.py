@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from chaos import ledger
 from chaos.forgotten import Stretch, remembered
 from chaos.journal import Entry
@@ -97,6 +99,28 @@ _MARKS = "SELECT execution::text, attempt, count(*) FROM chaos_mark GROUP BY 1, 
 _LIMITS = "SELECT key, max_concurrency FROM onbeat_job WHERE max_concurrency IS NOT NULL"
 
 
+@dataclass(frozen=True)
+class Tables:
+    """What a database of the platform holds."""
+
+    rows: Sequence[Row]
+    attempts: Sequence[Attempt]
+    versions: Sequence[Version]
+    limits: Mapping[str, int]
+
+
+def tables_of(database: psycopg.Connection) -> Tables:
+    def ask(question: str) -> list[tuple[Any, ...]]:
+        return database.execute(question.encode()).fetchall()
+
+    return Tables(
+        rows=[Row(*values) for values in ask(_ROWS)],
+        attempts=[Attempt(*values) for values in ask(_ATTEMPTS)],
+        versions=[Version(*values) for values in ask(_VERSIONS)],
+        limits=dict(ask(_LIMITS)),
+    )
+
+
 def collect(
     servers: Servers,
     folder: Path,
@@ -111,31 +135,28 @@ def collect(
     crashes: Sequence[Stretch],
 ) -> Evidence:
     with servers.database() as database:
-
-        def ask(question: str) -> list[tuple[Any, ...]]:
-            return database.execute(question.encode()).fetchall()
-
-        attempts, limits = [Attempt(*values) for values in ask(_ATTEMPTS)], dict(ask(_LIMITS))
-        runs = ledger.read(folder)
-        recorded = {(each.execution, each.number): each.started_at.timestamp() for each in attempts}
-        kept = remembered(runs, recorded=recorded, limited=limits, crashes=crashes)
-        return Evidence(
-            began_at=began_at,
-            until=until,
-            rows=[Row(*values) for values in ask(_ROWS)],
-            attempts=attempts,
-            versions=[Version(*values) for values in ask(_VERSIONS)],
-            runs=kept,
-            forgotten=len(runs) - len(kept),
-            journal=journal,
-            marks=Counter({(execution, attempt): count for execution, attempt, count in ask(_MARKS)}),
-            copies=copies,
-            limits=limits,
-            load={job.key: job.step for job in made_at_the_beginning() if job.step is not None},
-            drained_within=drained_within,
-            drained_after=drained_after,
-            findings=findings,
-        )
+        tables = tables_of(database)
+        marks = database.execute(_MARKS.encode()).fetchall()
+    runs = ledger.read(folder)
+    recorded = {(each.execution, each.number): each.started_at.timestamp() for each in tables.attempts}
+    kept = remembered(runs, recorded=recorded, limited=tables.limits, crashes=crashes)
+    return Evidence(
+        began_at=began_at,
+        until=until,
+        rows=tables.rows,
+        attempts=tables.attempts,
+        versions=tables.versions,
+        runs=kept,
+        forgotten=len(runs) - len(kept),
+        journal=journal,
+        marks=Counter({(execution, attempt): count for execution, attempt, count in marks}),
+        copies=copies,
+        limits=tables.limits,
+        load={job.key: job.step for job in made_at_the_beginning() if job.step is not None},
+        drained_within=drained_within,
+        drained_after=drained_after,
+        findings=findings,
+    )
 
 
 def moment(seconds: float) -> datetime:
