@@ -4,12 +4,14 @@ What its handlers did is kept by each side in a ledger of its own. Invariant: th
 dump and the keys: another database, and no queue, no message and no lease of the old one.
 """
 
+import shutil
+import sqlite3
 import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -20,6 +22,8 @@ from chaos.evidence import Evidence, Row, Tables, tables_of
 from chaos.forgotten import remembered
 from executions.identity import fire_time_of
 from launcher.binaries import find_postgres
+from tests.acceptance import embedded_tables
+from tests.acceptance.embedded_tables import moment_of, uuid_of
 from tests.platform import BIN, Platform, Process
 from tests.waiting import wait_until
 
@@ -113,9 +117,9 @@ def run(*command: str) -> None:
 class Side(Platform):
     """A platform with a database, a broker and leases that it shares with no other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_full: bool) -> None:
         folder.mkdir()
-        super().__init__(folder, is_full=True)
+        super().__init__(folder, is_full=is_full)
         self.ledger = folder / "ledger"
         self.ledger.mkdir()
         self.environment |= {**_SETTINGS, ledger.FOLDER: str(self.ledger)}
@@ -123,12 +127,9 @@ class Side(Platform):
     def __exit__(self, *raised: object) -> None:
         for process in self.processes:
             process.kill_all()
-        self._delete_queues(ASIDE)
+        if self.is_full:
+            self._delete_queues(ASIDE)
         super().__exit__(*raised)  # type: ignore[arg-type]
-
-    @property
-    def database_url(self) -> str:
-        return self.environment["DATABASE_URL"]
 
     def call(self, function: str) -> None:
         """One of the functions of this module, within the platform."""
@@ -143,7 +144,8 @@ class Side(Platform):
     def is_at_work(self, *, beats: int) -> None:
         for number in range(beats):
             self.beat(f"beat-{number}")
-        ticking = f"SELECT count(*) = {beats} FROM onbeat_beat WHERE ticked_at > now() - interval '3 seconds'"
+        lately = "now() - interval '3 seconds'" if self.is_full else "datetime('now', '-3 seconds')"
+        ticking = f"SELECT count(*) = {beats} FROM onbeat_beat WHERE ticked_at > {lately}"
         wait_until(lambda: self.count(ticking), what=f"{beats} beats tick")
 
     def kill(self) -> None:
@@ -152,20 +154,45 @@ class Side(Platform):
             process.kill_all()
 
     def dump(self, file: Path) -> None:
-        run(postgres_program("pg_dump"), "--format=custom", f"--file={file}", f"--dbname={self.database_url}")
+        if self.is_full:
+            run(postgres_program("pg_dump"), "--format=custom", f"--file={file}", f"--dbname={self._database_url}")
+        else:
+            with closing(sqlite3.connect(self.folder / "onbeat.sqlite3")) as database:
+                database.execute(f"VACUUM INTO '{file}'")
 
     def restore(self, file: Path) -> None:
+        if not self.is_full:
+            shutil.copy(file, self.folder / "onbeat.sqlite3")
+            return
         options = ("--exit-on-error", "--no-owner", "--no-privileges", "--jobs=2")
-        run(postgres_program("pg_restore"), *options, f"--dbname={self.database_url}", str(file))
-        run(postgres_program("vacuumdb"), "--analyze-only", "--quiet", f"--dbname={self.database_url}")
+        run(postgres_program("pg_restore"), *options, f"--dbname={self._database_url}", str(file))
+        run(postgres_program("vacuumdb"), "--analyze-only", "--quiet", f"--dbname={self._database_url}")
 
     def tables(self) -> Tables:
-        with psycopg.connect(self.database_url) as database:
+        if not self.is_full:
+            return embedded_tables.tables_of(self)
+        with psycopg.connect(self._database_url) as database:
             return tables_of(database)
 
-    def now(self) -> datetime:
-        now: datetime = self.rows("SELECT clock_timestamp()")[0][0]
-        return now
+    @property
+    def _database_url(self) -> str:
+        return self.environment["DATABASE_URL"]
+
+    def left(self, until: datetime) -> int:
+        """What was due by then and is not over."""
+        over = "('SUCCEEDED', 'DEAD', 'CANCELLED', 'SKIPPED')"
+        moment = until.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+        zone = "+00" if self.is_full else ""
+        return self.count(
+            f"SELECT count(*) FROM onbeat_execution WHERE state NOT IN {over} AND fire_time <= '{moment}{zone}'"
+        )
+
+    def created_at(self) -> dict[str, datetime]:
+        """Of each execution."""
+        return {str(uuid_of(pk)): moment_of(at) for pk, at in self.rows("SELECT id, created_at FROM onbeat_execution")}
+
+
+# ── What happens ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -196,16 +223,16 @@ class Story:
 
 
 @contextmanager
-def a_story(folder: Path) -> Iterator[tuple[Story, Side]]:
+def a_story(folder: Path, *, is_full: bool) -> Iterator[tuple[Story, Side]]:
     """Told to its end. The other side's database is still there, and none of its processes."""
     file = folder / "onbeat.dump"
-    with Side(folder / "new") as new:
-        with Side(folder / "old") as old:
+    with Side(folder / "new", is_full=is_full) as new:
+        with Side(folder / "old", is_full=is_full) as old:
             dumped_from = _work_and_dump(old, file)
             new.restore(file)
             dumped, old_runs = new.tables(), ledger.read(old.ledger)
         wait_until(lambda: time.time() > dumped_from + AWAY_SECONDS, what="fires are missed")
-        began_at = new.now()
+        began_at = datetime.now(UTC)
         until = _run_elsewhere(new)
         new_runs = ledger.read(new.ledger)
         tables = new.tables()
@@ -221,8 +248,7 @@ def a_story(folder: Path) -> Iterator[tuple[Story, Side]]:
             limits=tables.limits,
             load={job.key: job.step for job in jobs() if job.step is not None},
         )
-        created_at = dict(new.rows("SELECT id::text, created_at FROM onbeat_execution"))
-        yield Story(file, dumped, old_runs, new_runs, began_at, created_at, evidence), new
+        yield Story(file, dumped, old_runs, new_runs, began_at, new.created_at(), evidence), new
 
 
 def _work_and_dump(old: Side, file: Path) -> float:
@@ -255,11 +281,7 @@ def _run_elsewhere(new: Side) -> datetime:
     """Until when fires are looked at; all of them are over."""
     new.worker_of(*QUICK, ASIDE)
     new.is_at_work(beats=2)
-    until = new.now() + timedelta(seconds=1)
-    left = (
-        "SELECT count(*) FROM onbeat_execution WHERE state NOT IN ('SUCCEEDED', 'DEAD', 'CANCELLED', 'SKIPPED') "
-        f"AND fire_time <= '{until.isoformat()}'"
-    )
-    wait_until(lambda: new.now() > until and not new.count(left), what="all that was due is over", seconds=90)
+    until = datetime.now(UTC) + timedelta(seconds=1)
+    wait_until(lambda: datetime.now(UTC) > until and not new.left(until), what="all that was due is over", seconds=90)
     new.kill()
     return until

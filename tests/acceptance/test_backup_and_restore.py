@@ -8,16 +8,17 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from uuid import UUID
 
 import pytest
+from django.conf import settings
 
 from chaos.evidence import Row
 from chaos.judge import RULES
 from executions.identity import fire_time_of
+from launcher.binaries import find_postgres
 from tests.acceptance.restoring import GRACE_SECONDS, POLICIES, Side, Story, a_story
-
-pytestmark = pytest.mark.full
 
 # All that do not ask for a broker that was listened to, for callers, or for a stretch in which nothing is missed.
 ASKED = (
@@ -38,7 +39,10 @@ ASKED = (
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Story, Side]]:
-    with a_story(tmp_path_factory.mktemp("restored")) as (story, new):
+    is_full = settings.DATABASES["default"]["ENGINE"].endswith("postgresql")
+    if is_full and find_postgres() is None:
+        pytest.skip("PostgreSQL's programs are not on this machine")
+    with a_story(tmp_path_factory.mktemp("restored"), is_full=is_full) as (story, new):
         yield story, new
 
 
@@ -150,9 +154,9 @@ def test_work_of_the_old_side_that_the_dump_does_not_know_is_done_again(story: S
 
 
 def test_upkeep_by_hand_before_anybody_starts_brings_everything_back_at_once(
-    story: Story, tmp_path_factory: pytest.TempPathFactory
+    story: Story, tmp_path: Path, is_full: bool
 ) -> None:
-    with Side(tmp_path_factory.mktemp("by-hand") / "third") as third:
+    with Side(tmp_path / "third", is_full=is_full) as third:
         third.restore(story.file)
         done = json.loads(third.manage("upkeep", "lost-messages", "rescue", "--json").splitlines()[-1])
         queued, running = (len(story.dumped_in(state)) for state in ("QUEUED", "RUNNING"))
