@@ -17,6 +17,7 @@ def register() -> None:
         statements_see_what_was_committed,
         dead_letters_are_kept_longest,
         plain_tasks_are_confirmed,
+        quorum_queues_have_a_broker,
     ):
         checks.register(check, TAG)
 
@@ -79,5 +80,17 @@ def plain_tasks_are_confirmed(**_kwargs: Any) -> list[checks.CheckMessage]:
             "A plain .delay() does not wait for the broker's confirm: a message can be lost without an error.",
             hint="Set confirm_publish to True in CELERY_BROKER_TRANSPORT_OPTIONS.",
             id="onbeat_executions.W003",
+        )
+    ]
+
+
+def quorum_queues_have_a_broker(**_kwargs: Any) -> list[checks.CheckMessage]:
+    if settings.ONBEAT_EXECUTIONS_QUEUE_TYPE == "classic" or not settings.CELERY_BROKER_URL.startswith("folder:"):
+        return []
+    return [
+        checks.Warning(
+            "Quorum queues are asked for, and the broker is a folder, which has none.",
+            hint="Set CELERY_BROKER_URL to RabbitMQ's address, amqp://…, or leave ONBEAT_EXECUTIONS_QUEUE_TYPE out.",
+            id="onbeat_executions.W004",
         )
     ]

@@ -4,6 +4,8 @@ Owns their names and arguments. Everything carries our prefix, so that a project
 Invariant: beats and workers declare a queue with the same arguments, whoever comes first.
 """
 
+from typing import Any
+
 from django.conf import settings
 from kombu import Exchange, Queue
 
@@ -11,11 +13,20 @@ from executions.models import MAX_PRIORITY
 
 # No job may use this queue: it is where the broker puts what no worker could take.
 DEAD_LETTERS = "dead-letters"
+# A quorum queue refuses to be told of priorities: from RabbitMQ 4.0 on it has some of its own, before it has none.
+_HELD_BY_MANY: dict[str, Any] = {"x-queue-type": "quorum"}
+# Without these a dead letter is lost if the node dies that moves it. The second is what the first asks for.
+_GIVEN_UP_SURELY: dict[str, Any] = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
 
 
 def prefix() -> str:
     value: str = settings.ONBEAT_EXECUTIONS_PREFIX
     return value
+
+
+def are_quorum() -> bool:
+    """Whether the broker holds each queue on several of its nodes. The folder broker has no such queues."""
+    return bool(settings.ONBEAT_EXECUTIONS_QUEUE_TYPE == "quorum" and not settings.IS_FOLDER_BROKER)
 
 
 def exchange_name() -> str:
@@ -38,7 +49,7 @@ def work_queue(name: str) -> Queue:
         routing_key=name,
         durable=True,
         queue_arguments={
-            "x-max-priority": MAX_PRIORITY,
+            **(_HELD_BY_MANY | _GIVEN_UP_SURELY if are_quorum() else {"x-max-priority": MAX_PRIORITY}),
             "x-dead-letter-exchange": dead_letter_exchange().name,
             "x-dead-letter-routing-key": DEAD_LETTERS,
         },
@@ -46,7 +57,13 @@ def work_queue(name: str) -> Queue:
 
 
 def dead_letter_queue() -> Queue:
-    return Queue(f"{prefix()}{DEAD_LETTERS}", exchange=dead_letter_exchange(), routing_key=DEAD_LETTERS, durable=True)
+    return Queue(
+        f"{prefix()}{DEAD_LETTERS}",
+        exchange=dead_letter_exchange(),
+        routing_key=DEAD_LETTERS,
+        durable=True,
+        queue_arguments=dict(_HELD_BY_MANY) if are_quorum() else None,
+    )
 
 
 def job_queue_name(broker_queue: str) -> str | None:

@@ -64,6 +64,14 @@ class Environment:
     def flag(self, name: str, default: bool) -> bool:
         return self._parsed(name, default, _flag, "yes or no")
 
+    def one_of(self, name: str, default: str, words: Sequence[str]) -> str:
+        def parse(text: str) -> str:
+            if text not in words:
+                raise ValueError
+            return text
+
+        return self._parsed(name, default, parse, " or ".join(words))
+
     def integer(self, name: str, default: int, *, at_least: int = 0, at_most: int | None = None) -> int:
         def parse(text: str) -> int:
             value = int(text)

@@ -212,6 +212,7 @@ CELERY_TASK_DEFAULT_QUEUE = f"{ENVIRONMENT.text('ONBEAT_EXECUTIONS_PREFIX', 'onb
 
 # ── executions ───────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_EXECUTIONS_PREFIX = ENVIRONMENT.text("ONBEAT_EXECUTIONS_PREFIX", "onbeat.")
+ONBEAT_EXECUTIONS_QUEUE_TYPE = ENVIRONMENT.one_of("ONBEAT_EXECUTIONS_QUEUE_TYPE", "classic", ("classic", "quorum"))
 ONBEAT_EXECUTIONS_CONFIRM_SECONDS = ENVIRONMENT.seconds("ONBEAT_EXECUTIONS_CONFIRM_SECONDS", 10)
 ONBEAT_EXECUTIONS_RESULT_BYTES = ENVIRONMENT.integer("ONBEAT_EXECUTIONS_RESULT_BYTES", 64 * 1024, at_least=256)
 # Two days at least: the statistics look back for one.

@@ -22,6 +22,8 @@ from terminal.doctor.visit import Visit
 
 OLDEST = (3, 10)
 DENIES_TRANSIENT_QUEUES = (4, 3)
+# Of quorum queues: two, 0 to 4 and 5 to 9; and each by itself.
+HAS_TWO_PRIORITIES, HAS_ALL_PRIORITIES = (4, 0), (4, 3)
 MOST_QUEUES = 200
 _HISTORY = timedelta(days=30)
 
@@ -74,6 +76,11 @@ NO_API = Fault(
     "rabbitmq.W02",
     means="Alarms of the nodes, and queues that nobody can name, are not seen.",
     remedy="Correct ONBEAT_EXECUTIONS_RABBITMQ_API_URL, or leave it out.",
+)
+FEW_PRIORITIES = Fault(
+    "rabbitmq.W03",
+    means="Quorum queues have priorities from RabbitMQ 4.0 on, two of them, and all of ours from 4.3 on.",
+    remedy="Upgrade RabbitMQ, or give what is urgent a queue and workers of its own.",
 )
 NOT_MADE = Fault(
     "rabbitmq.N01",
@@ -135,6 +142,9 @@ def _version(version: str) -> Iterator[Finding]:
     shared = [name for name in names if not current_app.conf[name]]
     if number >= DENIES_TRANSIENT_QUEUES and shared:
         yield DENIES_TRANSIENT.found(f"The server is RabbitMQ {version}, and {' and '.join(shared)} is off.")
+    if queues.are_quorum() and number < HAS_ALL_PRIORITIES:
+        has = "two priorities" if number >= HAS_TWO_PRIORITIES else "no priorities"
+        yield FEW_PRIORITIES.found(f"The server is RabbitMQ {version}, whose quorum queues have {has}.")
 
 
 def _arguments(state: BrokerState, known: _Known, there: Mapping[str, Standing]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import amqp
 import pytest
 from celery import current_app
 from django.conf import settings as project_settings
+from pytest_django import Settings
 
 from chaos.proxy import Proxy
 from executions import broker_state, queues
@@ -159,6 +160,34 @@ def test_traps_of_a_version_are_told(
     for name in ("control_queue_exclusive", "event_queue_exclusive"):
         monkeypatch.setitem(current_app.conf, name, is_exclusive)
     assert doctor("rabbitmq").ids == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "has"),
+    [("3.10.8", "no priorities"), ("4.0.2", "two priorities"), ("4.2.9", "two priorities"), ("4.3.0", "")],
+)
+def test_quorum_queues_without_all_priorities_are_told(
+    version: str, has: str, broker: Queues, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    settings.ONBEAT_EXECUTIONS_QUEUE_TYPE = "quorum"
+    monkeypatch.setattr(BrokerState, "version", version)
+    queues.work_queue("default").bind(broker.channel).declare()
+    queues.dead_letter_queue().bind(broker.channel).declare()
+    with current_app.connection_for_read() as line:
+        line.channel().basic_consume(queues.work_queue("default").name)
+        told = doctor("rabbitmq")
+    assert told.ids == (["rabbitmq.W03"] if has else [])
+    said = [finding["says"] for finding in told.findings]
+    assert said == ([f"The server is RabbitMQ {version}, whose quorum queues have {has}."] if has else [])
+
+
+def test_a_queue_of_the_other_type_is_told(declared: Queues, settings: Settings) -> None:
+    settings.ONBEAT_EXECUTIONS_QUEUE_TYPE = "quorum"
+    told = doctor("rabbitmq")
+    said = [finding["says"] for finding in told.findings if finding["id"] == "rabbitmq.E03"]
+    assert [says.partition(" exists otherwise")[0] for says in said] == [
+        f"The queue {queue.name!r}" for queue in (queues.work_queue("default"), queues.dead_letter_queue())
+    ]
 
 
 @pytest.mark.parametrize(

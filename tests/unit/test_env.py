@@ -80,6 +80,16 @@ def test_seconds_that_are_not_above_the_bound_or_endless_are_refused(value: str)
     assert str(refusal.value) == f"WAIT must be a number of seconds above 0.5, not {value!r}."
 
 
+@pytest.mark.parametrize(("value", "expected"), [("quorum", "quorum"), ("", "classic")])
+def test_one_of_some_words_is_read(value: str, expected: str) -> None:
+    assert environment(TYPE=value).one_of("TYPE", "classic", ("classic", "quorum")) == expected
+
+
+def test_a_word_that_is_none_of_them_is_refused() -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"TYPE must be classic or quorum, not 'stream'\."):
+        environment(TYPE="stream").one_of("TYPE", "classic", ("classic", "quorum"))
+
+
 def test_a_word_that_cannot_be_is_refused() -> None:
     found = environment(SIZES="1,two")
     with pytest.raises(ImproperlyConfigured, match=r"SIZES must be numbers, not '1,two'\."):

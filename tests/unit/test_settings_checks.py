@@ -17,6 +17,7 @@ from executions.checks import (
     broker_and_database_go_together,
     dead_letters_are_kept_longest,
     plain_tasks_are_confirmed,
+    quorum_queues_have_a_broker,
 )
 from scheduler_project.checks import full_is_safe, others_are_let_in, others_are_safe, variables_are_known
 from scheduler_project.env import Environment
@@ -41,6 +42,7 @@ ALL = [
     plain_tasks_are_confirmed,
     plain_tasks_stay_with_us,
     pools_are_tried,
+    quorum_queues_have_a_broker,
     results_and_limits_are_as_jobs_say,
     variables_are_known,
     workers_read_what_is_written,
@@ -135,6 +137,20 @@ def test_broker_and_database_go_together(vendor: str, broker: str, expected: lis
     database(vendor)
     settings.CELERY_BROKER_URL = broker
     assert ids(broker_and_database_go_together()) == expected
+
+
+@pytest.mark.parametrize(
+    ("queue_type", "broker", "expected"),
+    [
+        ("classic", "folder:///srv/broker", []),
+        ("classic", "amqp://rabbit//", []),
+        ("quorum", "amqp://rabbit//", []),
+        ("quorum", "folder:///srv/broker", ["onbeat_executions.W004"]),
+    ],
+)
+def test_quorum_queues_have_a_broker(queue_type: str, broker: str, expected: list[str], settings) -> None:
+    settings.ONBEAT_EXECUTIONS_QUEUE_TYPE, settings.CELERY_BROKER_URL = queue_type, broker
+    assert ids(quorum_queues_have_a_broker()) == expected
 
 
 @pytest.mark.parametrize(
