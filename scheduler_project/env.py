@@ -188,15 +188,23 @@ def is_this_machine(host: str) -> bool:
     return host in ("localhost", "[::1]") or host.startswith("127.") or host.endswith(".localhost")
 
 
+_DATABASES = ("postgresql", "postgres", "sqlite")
+
+
 def database(name: str, url: str) -> dict[str, Any]:
-    """Django's connection settings for `postgresql://user:password@host:port/name?sslmode=…` or `sqlite:///path`."""
-    parts = address(name, url, ("postgresql", "postgres", "sqlite"))
+    """Django's connection settings for `postgresql://user:password@host:port/name?sslmode=…` or `sqlite:///path`.
+
+    Several hosts, `host1:port1,host2:port2`, are tried in turn: a primary and those that may take its place.
+    """
+    login, at, hosts, rest = _around_hosts(url)
+    addresses = [address(name, f"{login}{at}{host}{rest}", _DATABASES) for host in hosts]
+    parts = addresses[0]
     path = unquote(parts.path)
     if parts.scheme == "sqlite":
         if parts.netloc or not path.startswith("/") or path == "/":
             raise ImproperlyConfigured(f"{name} must name a file: sqlite:///absolute/path/to/db.sqlite3.")
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": path}
-    if not parts.hostname or len(path) < 2:
+    if not all(each.hostname for each in addresses) or len(path) < 2:
         raise ImproperlyConfigured(
             f"{name} must name a host and a database: postgresql://user:password@host:5432/name."
         )
@@ -205,10 +213,18 @@ def database(name: str, url: str) -> dict[str, Any]:
         "NAME": path[1:],
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": parts.hostname,
-        "PORT": str(parts.port or 5432),
+        "HOST": ",".join(each.hostname or "" for each in addresses),
+        "PORT": ",".join(str(each.port or 5432) for each in addresses),
         "OPTIONS": dict(parse_qsl(parts.query)),
     }
+
+
+def _around_hosts(url: str) -> tuple[str, str, list[str], str]:
+    """What stands before the hosts of an address, the hosts, and what stands after them."""
+    scheme, slashes, rest = url.partition("://")
+    end = min((place for sign in "/?#" if (place := rest.find(sign)) >= 0), default=len(rest))
+    login, at, hosts = rest[:end].rpartition("@")
+    return f"{scheme}{slashes}{login}", at, hosts.split(","), rest[end:]
 
 
 def make_folder(path: Path) -> None:

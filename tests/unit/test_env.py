@@ -255,6 +255,21 @@ def test_the_query_of_a_postgresql_url_is_its_options() -> None:
     assert found["NAME"] == "jobs"
 
 
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        ("db1,db2", ("db1,db2", "5432,5432")),
+        ("db1:5433,db2:5434", ("db1,db2", "5433,5434")),
+        ("db1,[::1]:5434,db3", ("db1,::1,db3", "5432,5434,5432")),
+    ],
+)
+def test_several_hosts_are_tried_in_turn(hosts: str, expected: tuple[str, str]) -> None:
+    found = database("DATABASE_URL", f"postgresql://me:a%2Cb@{hosts}/onbeat?target_session_attrs=read-write")
+    assert (found["HOST"], found["PORT"]) == expected
+    assert (found["USER"], found["PASSWORD"], found["NAME"]) == ("me", "a,b", "onbeat")
+    assert found["OPTIONS"] == {"target_session_attrs": "read-write"}
+
+
 def test_user_password_and_port_may_be_left_out() -> None:
     found = database("DATABASE_URL", "postgresql://localhost/jobs")
     assert (found["USER"], found["PASSWORD"], found["PORT"]) == ("", "", "5432")
