@@ -38,6 +38,22 @@ _SETTINGS = {
     "ONBEAT_BEAT_MESSAGE_LOST_AFTER_SECONDS": "2",
 }
 
+# All that do not ask for a broker that was listened to, for callers, or for a stretch in which nothing is missed.
+ASKED = (
+    "versions say what was asked for",
+    "each fire once",
+    "no run without a row",
+    "no run before its time",
+    "no row without an end",
+    "what should run ran",
+    "one run per attempt",
+    "one attempt after the other",
+    "no more at once than allowed",
+    "ends agree",
+    "every attempt is told",
+    "given up only where that was to be",
+)
+
 # How many of the fires older than the grace run: none, the latest, all, the latest three.
 POLICIES: Mapping[str, tuple[dict[str, object], int | None]] = {
     "skips": ({"misfire": "SKIP"}, 0),

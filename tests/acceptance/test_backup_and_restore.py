@@ -18,23 +18,7 @@ from chaos.evidence import Row
 from chaos.judge import RULES
 from executions.identity import fire_time_of
 from launcher.binaries import find_postgres
-from tests.acceptance.restoring import GRACE_SECONDS, POLICIES, Side, Story, a_story
-
-# All that do not ask for a broker that was listened to, for callers, or for a stretch in which nothing is missed.
-ASKED = (
-    "versions say what was asked for",
-    "each fire once",
-    "no run without a row",
-    "no run before its time",
-    "no row without an end",
-    "what should run ran",
-    "one run per attempt",
-    "one attempt after the other",
-    "no more at once than allowed",
-    "ends agree",
-    "every attempt is told",
-    "given up only where that was to be",
-)
+from tests.acceptance.restoring import ASKED, GRACE_SECONDS, POLICIES, Side, Story, a_story
 
 
 @pytest.fixture(scope="module")
