@@ -17,6 +17,7 @@ _ELSEWHERE = (
     Path("/Applications/Chromium.app/Contents/MacOS/Chromium"),
     Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
 )
+MISSING = "There is no Chromium on this machine for the tests in a browser."
 HOW_TO_GET_IT = f"Install it with `sudo apt-get install {_PACKAGE}` or `brew install --cask {_PACKAGE}`."
 
 

@@ -1,4 +1,4 @@
-"""Installing the server packages of Debian and Ubuntu without letting them start a server of their own.
+"""Installing packages of Debian and Ubuntu without letting them start a server of their own, or only unpacking one.
 
 Whatever `/usr/sbin/policy-rc.d` was before, it is again afterwards, also when the installation fails or an earlier
 one was killed half-way.
@@ -8,6 +8,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,38 @@ def install(packages: Sequence[str], log: Path, say: Say) -> None:
                 f"The log is {log}, and it ends with:\n{tail(log, 8)}"
             )
         _keep_from_starting_at_boot(packages, log)
+
+
+def can_unpack() -> bool:
+    """Any user may: nothing is installed."""
+    return shutil.which("apt-get") is not None and shutil.which("dpkg-deb") is not None
+
+
+def unpack(package: str, into: Path, log: Path, say: Say) -> None:
+    """The files of one package, without what it depends on and without running anything of it."""
+    into.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its place, so that it is there whole or not at all.
+    with (
+        step(say, f"Fetching {package} with apt-get"),
+        tempfile.TemporaryDirectory(dir=into.parent, prefix=f"{package}-") as scratch,
+    ):
+        if can_install():
+            _apt_get(["update"], log)
+        files = Path(scratch, "files")
+        if _apt_get(["download", package], log, folder=scratch) != 0 or not _unpacked(Path(scratch), files, log):
+            raise ServicesUnavailable(
+                f"apt-get could not fetch {package}. The log is {log}, and it ends with:\n{tail(log, 8)}"
+            )
+        shutil.rmtree(into, ignore_errors=True)
+        files.rename(into)
+
+
+def _unpacked(folder: Path, files: Path, log: Path) -> bool:
+    (package,) = folder.glob("*.deb")
+    with log.open("a") as output:
+        command = ["dpkg-deb", "--extract", str(package), str(files)]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False)
+    return done.returncode == 0
 
 
 @contextmanager
@@ -65,13 +98,14 @@ def _with_policy_replaced(policy: Path) -> Iterator[None]:
             policy.unlink(missing_ok=True)
 
 
-def _apt_get(arguments: Sequence[str], log: Path) -> int:
+def _apt_get(arguments: Sequence[str], log: Path, folder: str | None = None) -> int:
     command = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=120", *arguments]
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     with log.open("a") as output:
         # In a session of its own: Ctrl-C must not leave packages half installed.
         process = subprocess.Popen(
             command,
+            cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,

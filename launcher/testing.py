@@ -2,7 +2,7 @@
 
 Two tiers: embedded (SQLite, folder broker, no services) and full (private PostgreSQL, Redis and RabbitMQ). Without
 services the full tier is left out and that is said loudly; with CI=true it is a failure. The same holds for the tests
-in a browser where there is none, which they see to themselves.
+in a browser and those with Prometheus where there is none, which they see to themselves.
 """
 
 import os
@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from launcher import browser, folders, services
+from launcher import browser, folders, prometheus, services
 from launcher.refusal import Refusal
 
 _NO_TESTS_COLLECTED = 5
 _SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "CELERY_BROKER_URL", "ONBEAT_ENV_FILE")
 _EMBEDDED = ("-m", "not full")
 _FULL = ("-m", "not embedded and not unit")
-_BROWSER = ("-m", "browser")
+_TOOLS = {"browser": browser, "prometheus": prometheus}  # by the mark of the tests that need it
 _REAL_PROCESSES = "tests/acceptance"
 _RACES = "tests/races"
 _UNIT = "tests/unit"
@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="onbeat-test-") as scratch:
         embedded = {"DATA_DIR": scratch}
         results: dict[str, bool] = {}
-        with _a_browser_provided(arguments):
+        with _tools_provided(arguments):
             if not arguments:
                 for name, command in _static_checks().items():
                     results[name] = _step(name, command, embedded)
@@ -52,16 +52,25 @@ def run(arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _a_browser_provided(arguments: Sequence[str]) -> Iterator[None]:
-    """Beside what is done within; only where it is missing and a test wants it. Both tiers find it, if there is one."""
-    if browser.find() or (arguments and not _collected([*_BROWSER, *arguments])):
+def _tools_provided(arguments: Sequence[str]) -> Iterator[None]:
+    """Beside what is done within; only what is missing and a test wants. Both tiers find it, if there is one."""
+    missing = {
+        mark: tool
+        for mark, tool in _TOOLS.items()
+        if not tool.find() and (not arguments or _collected(["-m", mark, *arguments]))
+    }
+    if not missing:
         yield
         return
-    with ThreadPoolExecutor(max_workers=1) as installing:
-        provided = installing.submit(browser.provide, folders.data_dir() / "browser-install.log", print)
+    with ThreadPoolExecutor(max_workers=1) as installing:  # apt-get does one thing at a time
+        provided = {
+            tool: installing.submit(tool.provide, folders.data_dir() / f"{mark}-install.log", print)
+            for mark, tool in missing.items()
+        }
         yield
-    if not provided.result():
-        print(f"\n!!! There is no Chromium on this machine for the tests in a browser. {browser.HOW_TO_GET_IT}\n")
+    for tool, there in provided.items():
+        if not there.result():
+            print(f"\n!!! {tool.MISSING} {tool.HOW_TO_GET_IT}\n")
 
 
 def _both_tiers(arguments: Sequence[str], scratch: str) -> dict[str, bool]:

@@ -19,6 +19,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.setattr(browser, "_ELSEWHERE", (tmp_path / "Chromium.app",))
     monkeypatch.setattr(packages, "can_install", lambda: True)
+    monkeypatch.setattr(testing, "_TOOLS", {"browser": browser})
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     monkeypatch.chdir(folders.ROOT)
     return folder
@@ -94,7 +95,7 @@ def test_the_test_command_provides_it_before_the_tests_that_need_it(
     installed: list[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(testing, "_collected", lambda asked: asked == ["-m", "browser", *NAMED])
-    with testing._a_browser_provided(arguments):
+    with testing._tools_provided(arguments):
         pass
     assert installed == ["chromium"]
     assert "no Chromium" not in capsys.readouterr().out
@@ -104,7 +105,7 @@ def test_tests_that_need_no_browser_do_not_install_one(
     installed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(testing, "_collected", lambda asked: 0)
-    with testing._a_browser_provided(NAMED):
+    with testing._tools_provided(NAMED):
         pass
     assert installed == []
     assert capsys.readouterr().out == ""
@@ -115,13 +116,13 @@ def test_where_a_browser_is_nothing_is_collected_or_installed(
 ) -> None:
     monkeypatch.setattr(testing, "_collected", lambda asked: pytest.fail("there is no need to know"))
     put(machine, "chromium")
-    with testing._a_browser_provided(NAMED):
+    with testing._tools_provided(NAMED):
         pass
     assert installed == []
 
 
 def test_it_says_what_to_do_where_there_is_no_browser(apt_fails: None, capsys: pytest.CaptureFixture[str]) -> None:
-    with testing._a_browser_provided([]):
+    with testing._tools_provided([]):
         pass
     assert "There is no Chromium on this machine" in (said := capsys.readouterr().out)
     assert "apt-get install chromium" in said
