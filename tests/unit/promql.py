@@ -10,9 +10,9 @@ import promql_parser
 # What each kind of metric may be put through: a counter's value alone depends on when its process began.
 _OF_COUNTERS = {"rate", "increase", "irate", "resets"}
 _PARTS_OF_A_HISTOGRAM = ("_bucket", "_sum", "_count")
-# Given by Prometheus to whatever it scrapes.
+# Given by Prometheus to whatever it scrapes, and what it tells itself.
 _GIVEN = {"job", "instance"}
-_FROM_PROMETHEUS = {"up": _GIVEN}
+_FROM_PROMETHEUS = {"up": _GIVEN, "ALERTS": {"alertname", "alertstate", "severity"}}
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ TRIALS = [
     Trial(
         "a third of the attempts fail",
         {FAILED: [(20, "0+1"), (60, "80+20")]},
-        {20: QUIET, 30: {"OnbeatErrorRateUp"}, 60: {"OnbeatErrorRateUp"}},
+        {26: QUIET, 30: {"OnbeatErrorRateUp"}, 60: {"OnbeatErrorRateUp"}},
     ),
     Trial("half fail of very few", {FAILED: [(10, "0"), (60, "3")], SUCCEEDED: [(10, "9"), (60, "12")]}, {12: QUIET}),
     Trial(
