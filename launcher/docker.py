@@ -1,6 +1,7 @@
 """The private services as containers, for machines with a Docker engine and without the server programs."""
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from launcher.processes import environment, last_line, run
 from launcher.service_record import Record, ServicesUnavailable
 
 COMPOSE_FILE = Path(__file__).resolve().parent.parent / "compose.yaml"
+SERVICES = ("postgres", "redis", "rabbitmq")
+# The same file holds the platform, which is not started here. But compose wants what that needs all the same.
+OF_THE_PLATFORM = ("ALLOWED_HOSTS", "FLOWER_BASIC_AUTH", "GRAFANA_PASSWORD", "METRICS_TOKEN", "SECRET_KEY")
 
 
 def is_available() -> bool:
@@ -20,7 +24,7 @@ def is_available() -> bool:
 
 def start(record: Record) -> None:
     """Start the three containers and return when their health checks pass."""
-    _compose(record, "up", "--detach", "--wait", timeout=900)  # the images may have to be fetched first
+    _compose(record, "up", "--detach", "--wait", *SERVICES, timeout=900)  # the images may have to be fetched first
 
 
 def stop(record: Record) -> bool:
@@ -37,6 +41,8 @@ def project(record: Record) -> str:
 def _compose(record: Record, *arguments: str, timeout: float = 60) -> str:
     variables = environment(
         without=["COMPOSE_"],
+        **dict.fromkeys(OF_THE_PLATFORM, "not-used"),
+        RESTART="no",  # they are for a person at work, and not for a machine that starts anew
         POSTGRES_PORT=str(record.ports.postgres),
         REDIS_PORT=str(record.ports.redis),
         RABBITMQ_PORT=str(record.ports.rabbitmq),
@@ -44,7 +50,9 @@ def _compose(record: Record, *arguments: str, timeout: float = 60) -> str:
         REDIS_PASSWORD=record.redis_password,
         RABBITMQ_PASSWORD=record.rabbitmq_password,
     )
+    # No file of variables: `.env` beside the file belongs to an installation, and may ask for the platform.
     compose = ["docker", "compose", "--project-name", project(record), "--file", str(COMPOSE_FILE)]
+    compose += ["--env-file", os.devnull]
     done = run([*compose, *arguments], env=variables, timeout=timeout)
     if done.returncode != 0:
         raise ServicesUnavailable(
