@@ -176,11 +176,6 @@ def test_every_probe_that_asks_a_port_asks_one_that_somebody_is_at() -> None:
     assert {name for name, ports in asked.items() if ports - listening(name)} == set()
 
 
-def test_the_web_process_answers_to_the_name_by_which_prometheus_asks_it() -> None:
-    hosts = {host.strip() for host in environment("web")["ALLOWED_HOSTS"].split(",")}
-    assert {"web", "localhost", "127.0.0.1"} < hosts
-
-
 def test_prometheus_asks_for_metrics_where_they_are_and_with_the_token() -> None:
     if not PROMETHEUS.exists():
         assert "deploy/monitoring/prometheus.yml" in COMING
