@@ -117,14 +117,6 @@ class Environment:
             raise ImproperlyConfigured(f"{name} must be a text of at least {at_least} characters.")
         return text
 
-    def one_of(self, name: str, allowed: Sequence[str]) -> str:
-        """The first if nothing is said."""
-
-        def parse(text: str) -> str:
-            return allowed[allowed.index(text.lower())]
-
-        return self._parsed(name, allowed[0], parse, f"{', '.join(allowed[:-1])} or {allowed[-1]}")
-
     def ports(self, name: str) -> str:
         def parse(text: str) -> str:
             ports.parsed(text)

@@ -167,7 +167,7 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
     return getattr(record, "status_code", None) != 503
 
 
-ONBEAT_EXECUTIONS_LOG_FORMAT = ENVIRONMENT.one_of("ONBEAT_EXECUTIONS_LOG_FORMAT", ("auto", "text", "json"))
+ONBEAT_EXECUTIONS_LOG_FORMAT = ENVIRONMENT.one_of("ONBEAT_EXECUTIONS_LOG_FORMAT", "auto", ("auto", "text", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
