@@ -12,7 +12,7 @@ import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
@@ -23,7 +23,7 @@ from executions.states import FIRE_TRIGGERS, State
 from jobs.absences import Standing
 from jobs.cron import depends_on_key
 from jobs.eras import eras_of
-from jobs.models import Job, JobState, Schedule
+from jobs.models import Job, JobState, Kind, Schedule, recurrence_of
 from jobs.upcoming import between
 from jobs.verdicts import Around, Verdict
 
@@ -31,7 +31,7 @@ NAME = "ledger"
 LAG = timedelta(seconds=60)
 LONGEST_WINDOW = timedelta(hours=6)
 SHORTEST_WINDOW = timedelta(seconds=10)
-_JOBS_AT_ONCE = 500
+_JOBS_AT_ONCE = 2000
 _FIRES_AT_ONCE = 5000
 _PATIENCE_SECONDS = 0.2
 _MOST_LEFT = 1000  # jobs that beats are behind with; if there are more, the walk waits for the beats
@@ -56,6 +56,49 @@ class Walk:
     holes: list[tuple[int, str]] = field(default_factory=list)
     expected: int = 0
     recorded: int = 0
+
+
+class _Line(NamedTuple):
+    """A job and its schedule, as far as the walk looks at them: rows of the model would take several times as long."""
+
+    pk: int
+    key: str
+    state: str
+    changed_at: datetime
+    kind: str | None  # None: it has no schedule
+    expression: str
+    timezone: str
+    anchor_at: datetime | None
+    start_at: datetime | None
+    end_at: datetime | None
+    is_active: bool
+    next_fire_at: datetime | None
+
+    def stands_before(self, until: datetime) -> bool:
+        return bool(self.is_active and self.next_fire_at and self.next_fire_at <= until)
+
+    def fires(self, since: datetime, until: datetime) -> list[datetime]:
+        """Of one that nobody changed meanwhile."""
+        if self.kind is None or not self.is_active or self.state != JobState.ACTIVE:
+            return []
+        pattern = (self.kind, self.expression, self.timezone, self.anchor_at, self.start_at, self.end_at)
+        try:
+            return list(between(recurrence_of(*pattern, key=self.key), after=since, until=until))
+        except Exception:  # broken behind our back: beats leave it out, and the doctor tells of it
+            return []
+
+    def says(self, since: datetime) -> Hashable:
+        key = self.key if self.kind == Kind.CRON and depends_on_key(self.expression) else ""
+        return (key, since, self.state, *self[_FIRST_SAID:])
+
+
+_FIRST_SAID = _Line._fields.index("kind")
+_OWN = _Line._fields[:_FIRST_SAID]
+
+
+def _lines(jobs: QuerySet[Job]) -> list[_Line]:
+    columns = [name if name in _OWN else f"schedule__{name}" for name in _Line._fields]
+    return [_Line._make(row) for row in jobs.values_list(*columns)]
 
 
 def go_on(now: datetime) -> int:
@@ -105,7 +148,7 @@ def _step(walk: Walk, now: datetime) -> Walk:
     if not walk.until:
         return _next_window(walk, now)
     since, until = datetime.fromisoformat(walk.since), datetime.fromisoformat(walk.until)
-    jobs = list(_jobs().filter(pk__gt=walk.after_job).order_by("pk")[:_JOBS_AT_ONCE])
+    jobs = _lines(Job.objects.filter(pk__gt=walk.after_job).order_by("pk")[:_JOBS_AT_ONCE])
     if not jobs:
         return replace(walk, since=walk.until, until="", after_job=0)
     return _looked_at(walk, jobs, since, until, now)
@@ -125,8 +168,8 @@ def _next_window(walk: Walk, now: datetime) -> Walk:
 def _left_again(walk: Walk, now: datetime) -> Walk:
     """Those that were left, up to where the walk is: their beats may have come so far."""
     until = datetime.fromisoformat(walk.since)
-    jobs = list(_jobs().filter(pk__in=map(int, walk.left)))
-    planned = [job for job in jobs if not _stands_before(job, until)]
+    jobs = _lines(Job.objects.filter(pk__in=list(map(int, walk.left))))
+    planned = [job for job in jobs if not job.stands_before(until)]
     gone = walk.left.keys() - {str(job.pk) for job in jobs}
     if not planned and not gone:
         return walk
@@ -135,25 +178,27 @@ def _left_again(walk: Walk, now: datetime) -> Walk:
 
 
 def _looked_at(
-    walk: Walk, jobs: Sequence[Job], since: datetime, until: datetime, now: datetime, *, is_again: bool = False
+    walk: Walk, jobs: Sequence[_Line], since: datetime, until: datetime, now: datetime, *, is_again: bool = False
 ) -> Walk:
     left, known = dict(walk.left), dict[Hashable, list[datetime]]()
     expected: Fires = []
-    doubtful: dict[int, Standing] = {}
     done = walk.after_job
     for job in jobs:
-        start = datetime.fromisoformat(left.pop(str(job.pk), since.isoformat()))
-        if _stands_before(job, until):
+        start = datetime.fromisoformat(left.pop(str(job.pk), since.isoformat())) if left else since
+        if job.stands_before(until):
             left[str(job.pk)] = start.isoformat()
         elif job.changed_at > start:
-            doubtful[job.pk] = _standing(job, now)
-            expected += [(job.pk, fire) for fire in _of_eras(doubtful[job.pk], start, until)]
+            standing = _standing(job.pk, now)
+            expected += [(job.pk, fire) for fire in _of_eras(standing, start, until)] if standing else []
         else:
-            expected += [(job.pk, fire) for fire in _of_now(job, start, until, known)]
+            says = job.says(start)
+            if says not in known:
+                known[says] = job.fires(start, until)
+            expected += [(job.pk, fire) for fire in known[says]]
         done = job.pk
         if len(expected) >= _FIRES_AT_ONCE:
             break
-    holes, unexplained = _holes(expected, {job.pk: job for job in jobs}, doubtful, now)
+    holes, unexplained = _holes(expected, now)
     return replace(
         walk,
         after_job=walk.after_job if is_again else done,
@@ -164,31 +209,13 @@ def _looked_at(
     )
 
 
-def _jobs() -> QuerySet[Job]:
-    return Job.objects.select_related("schedule").defer("args", "kwargs")  # payloads may be long
-
-
-def _stands_before(job: Job, until: datetime) -> bool:
-    schedule = getattr(job, "schedule", None)
-    return bool(schedule and schedule.is_active and schedule.next_fire_at and schedule.next_fire_at <= until)
-
-
-def _standing(job: Job, now: datetime) -> Standing:
+def _standing(pk: int, now: datetime) -> Standing | None:
+    """One that was changed, as it is now with its past."""
+    job = Job.objects.select_related("schedule").filter(pk=pk).first()
+    if job is None:
+        return None
     schedule = getattr(job, "schedule", None)
     return Standing(job, schedule, eras_of(job, schedule), now=now, around=Around())
-
-
-def _of_now(job: Job, since: datetime, until: datetime, known: dict[Hashable, list[datetime]]) -> list[datetime]:
-    """The fires of a job that nobody changed meanwhile. Schedules that say the same have the same."""
-    schedule: Schedule | None = getattr(job, "schedule", None)
-    if schedule is None or not schedule.is_active or job.state != JobState.ACTIVE:
-        return []
-    key = job.key if schedule.kind == "CRON" and depends_on_key(schedule.expression) else ""
-    bounds = (schedule.anchor_at, schedule.start_at, schedule.end_at)
-    says = (schedule.kind, schedule.expression, schedule.timezone, *bounds, key, since)
-    if says not in known:
-        known[says] = list(between(schedule.recurrence, after=since, until=until)) if schedule.is_readable else []
-    return known[says]
 
 
 def _of_eras(standing: Standing, since: datetime, until: datetime) -> Iterator[datetime]:
@@ -200,20 +227,17 @@ def _of_eras(standing: Standing, since: datetime, until: datetime) -> Iterator[d
             yield from between(era.schedule.recurrence, after=start, until=end)
 
 
-def _holes(expected: Fires, jobs: dict[int, Job], doubtful: dict[int, Standing], now: datetime) -> tuple[Fires, int]:
+def _holes(expected: Fires, now: datetime) -> tuple[Fires, int]:
     """Those without a row that nothing explains, and how many others without one need none."""
     lacking = _without_rows(expected)
-    holes: Fires = []
-    for pk, fire in lacking:
-        standing = doubtful.get(pk)
-        if standing is None:
-            # Read anew: it may have been paused or changed since the walk read it.
-            job = _jobs().filter(pk=pk).first() or jobs[pk]
-            standing = doubtful[pk] = _standing(job, now)
-        if standing.verdict(fire, standing.era_at(fire)) is Verdict.MISSING:
-            holes.append((pk, fire))
-    # A row may have come between the two looks.
-    holes = _without_rows(holes)
+    # As they are by now: one may have been paused or changed since the walk read it.
+    standings = {pk: _standing(pk, now) for pk in {pk for pk, _ in lacking}}
+    holes = [
+        (pk, fire)
+        for pk, fire in lacking
+        if (standing := standings[pk]) and standing.verdict(fire, standing.era_at(fire)) is Verdict.MISSING
+    ]
+    holes = _without_rows(holes)  # a row may have come between the two looks
     return holes, len(lacking) - len(holes)
 
 
