@@ -5,6 +5,7 @@ have no capabilities, so that the bits hold for root as well.
 """
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -14,15 +15,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.platform import ROOT
 from tests.tiers import once_embedded
-from tests.unit.image_files import DOCKERFILE, instructions, of_the_final_stage, services, taken_by_copy
+from tests.unit.image_files import (
+    DOCKERFILE,
+    compose_text,
+    filled_in,
+    instructions,
+    interpolated,
+    of_the_final_stage,
+    services,
+    taken_by_copy,
+)
 from tests.waiting import wait_until
 
 pytestmark = once_embedded
 
 _WITHOUT_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
+_IN_EARNEST = {"ALLOWED_HOSTS": "onbeat.example.org", "ONBEAT_API_PROXIES": "1", "SECRET_KEY": secrets.token_hex(32)}
 _WEB = [each.words for each in of_the_final_stage(instructions(DOCKERFILE.read_text(encoding="utf-8")))][-1]
 
 
@@ -39,14 +51,15 @@ class Container:
         self._let_write(is_allowed=False)
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *words: str) -> "subprocess.Popen[bytes]":
-        """As compose would, with what an image says: no more than this is in the environment."""
+    def start(self, *words: str, **settings: str) -> "subprocess.Popen[bytes]":
+        """As compose would, with what an image says: no more than this and the settings is in the environment."""
         environment = {
             "PATH": f"{self.tree / '.venv' / 'bin'}:{os.environ['PATH']}",
             "HOME": str(self.data),
             "DATA_DIR": str(self.data),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUNBUFFERED": "1",
+            **settings,
         }
         prefix = _WITHOUT_CAPABILITIES if os.geteuid() == 0 else ()
         with self.log.open("ab") as log:
@@ -56,8 +69,8 @@ class Container:
         self.started.append(process)
         return process
 
-    def run(self, *words: str) -> int:
-        return self.start(*words).wait(timeout=60)
+    def run(self, *words: str, **settings: str) -> int:
+        return self.start(*words, **settings).wait(timeout=60)
 
     @property
     def log(self) -> Path:
@@ -93,6 +106,16 @@ def test_the_system_checks_find_nothing(container: Container) -> None:
     assert container.run("./onbeat", "check") == 0, container.said()
 
 
+@pytest.mark.parametrize("name", ["web", "beat-1", "worker", "flower"])
+def test_with_the_settings_that_compose_gives_there_is_nothing_to_say_against_deploying(
+    container: Container, name: str
+) -> None:
+    """Nothing connects to the addresses: only what is said is looked at."""
+    said = yaml.safe_load(interpolated(compose_text(), {**filled_in(), **_IN_EARNEST}))["services"][name]["environment"]
+    given = {key: str(value or "") for key, value in said.items()}
+    assert container.run("./onbeat", "check", "--deploy", "--fail-level", "WARNING", **given) == 0, container.said()
+
+
 def test_a_beat_starts_at_once_and_ends_when_it_is_told_to(container: Container) -> None:
     assert services()["beat-1"]["command"] == ["./onbeat", "run_beat"]
     beat = container.start("./onbeat", "run_beat")
@@ -118,7 +141,8 @@ def test_the_web_process_answers_and_shows_its_pages(container: Container) -> No
     wait_until(lambda: door.exists() or web.poll() is not None, what="the web process listens")
     assert web.poll() is None, container.said()
     assert answer(door, "/health/live").startswith("HTTP/1.0 200 ")
-    assert "<title>" in answer(door, "/admin/login/")
+    assert "/static/unfold/" in answer(door, "/admin/login/")
+    assert "There is nothing here" in answer(door, "/nowhere/")
     web.send_signal(signal.SIGTERM)
     assert web.wait(timeout=40) == 0, container.said()
 

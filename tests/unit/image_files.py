@@ -19,15 +19,6 @@ DOCKERFILE = ROOT / "Dockerfile"
 COMPOSE = ROOT / "compose.yaml"
 EXAMPLE = ROOT / "deploy" / "compose.env.example"
 
-# Other parts of the same change bring these. Whoever brings the last of them takes this away.
-COMING = {
-    *("ONBEAT_BEAT_METRICS_ADDRESS", "ONBEAT_WORKERS_METRICS_ADDRESS"),
-    *("ONBEAT_EXECUTIONS_METRICS_TOKEN", "ONBEAT_EXECUTIONS_LOG_FORMAT"),
-    *("probe", "notifications", "gunicorn.conf.py", "flowerconfig.py"),
-    *("deploy/monitoring/prometheus.yml", "deploy/monitoring/alerts.yml"),
-    *("deploy/monitoring/grafana/provisioning", "deploy/monitoring/grafana/dashboards"),
-}
-
 _VARIABLE = re.compile(r"\$\{([A-Z_]+)(?::([-?])([^${}]*))?\}")
 
 

@@ -12,7 +12,7 @@ from django.core.management import get_commands
 
 from launcher import env_file
 from tests.unit.doc_pages import blocks, page, section, tables
-from tests.unit.image_files import COMING, ROOT, defaults, required, seconds, services
+from tests.unit.image_files import ROOT, defaults, required, seconds, services
 from tests.unit.test_workflow import COMPOSE_COMMANDS
 
 PAGE = page("how-to/deploy.md")
@@ -71,7 +71,7 @@ def test_every_variable_in_a_table_is_one(heading: str) -> None:
 
 def test_every_setting_that_the_page_names_is_one() -> None:
     named = {*re.findall(r"\b(?:ONBEAT_[A-Z_]+|[A-Z]+_URL)\b", PAGE)}
-    assert named - settings.ENVIRONMENT.asked_for - COMING - {*defaults()} == set()
+    assert named - settings.ENVIRONMENT.asked_for - {*defaults()} == set()
 
 
 def test_what_is_shown_of_another_queue_extends_a_container_that_is_there() -> None:
@@ -118,7 +118,7 @@ def test_a_unit_runs_what_there_is_as_nobody_in_particular(path: Path) -> None:
     given = dict(pair.split("=", 1) for pair in service["Environment"].split())
     assert given["DATA_DIR"] == f"/var/lib/{service['StateDirectory']}"
     others = {"PYTHONUNBUFFERED", "WEB_CONCURRENCY"}
-    assert {*given} - settings.ENVIRONMENT.asked_for - COMING - others == set()
+    assert {*given} - settings.ENVIRONMENT.asked_for - others == set()
     assert service["User"] == "onbeat"
     assert service["ProtectSystem"] == "strict"
     assert service["EnvironmentFile"] == "/etc/onbeat.env"

@@ -8,7 +8,6 @@ import pytest
 from django.apps import apps
 
 from tests.unit.image_files import (
-    COMING,
     DOCKERFILE,
     ROOT,
     Instruction,
@@ -22,7 +21,9 @@ from tests.unit.image_lint import findings
 IGNORED = (ROOT / ".dockerignore").read_text(encoding="utf-8")
 TEXT = DOCKERFILE.read_text(encoding="utf-8")
 FINAL = of_the_final_stage(instructions(TEXT))
-NOT_FOR_THE_IMAGE = {"chaos", "tests"}  # of our packages
+NOT_FOR_THE_IMAGE = {"chaos", "deploy", "tests"}  # of our packages
+# Another part of the same change brings this; who merges it takes this away.
+_COMING = {"notifications"}
 
 
 def only(word: str) -> Instruction:
@@ -110,7 +111,7 @@ def test_this_does_not_get_into_the_image(path: str) -> None:
 
 def test_all_that_is_let_through_by_name_is_there() -> None:
     named = {line.removeprefix("!") for line in IGNORED.splitlines() if line.startswith("!")}
-    assert {name for name in named if not (ROOT / name).exists()} - COMING == set()
+    assert {name for name in named if not (ROOT / name).exists()} - _COMING == set()
 
 
 def test_all_that_is_copied_by_name_is_let_through() -> None:

@@ -100,6 +100,6 @@ def test_secrets_are_chosen_for_every_empty_place(tmp_path: Path) -> None:
     subprocess.run(["bash", "-e", "-c", step], cwd=tmp_path, check=True)
     made = (tmp_path / "deploy" / "compose.env").read_text(encoding="utf-8")
     assert re.findall(r"^[A-Z_]+=$", made, flags=re.MULTILINE) == []
-    chosen = re.findall(r"[0-9a-f]{48}", made)
+    chosen = re.findall(r"[0-9a-f]{64}", made)
     assert len({*chosen}) == len(chosen) == len(re.findall(r"^[A-Z_]+=$", example, flags=re.MULTILINE)) - 1
     assert "FLOWER_BASIC_AUTH=onbeat:" in made
