@@ -175,6 +175,11 @@ def test_no_container_waits_for_one_that_its_profile_does_not_start() -> None:
         assert {other for service in started.values() for other in service.get("depends_on", {})} <= {*started}
 
 
+def test_the_image_is_built_once_and_run_by_all_of_ours() -> None:
+    assert [name for name, service in ALL.items() if "build" in service] == ["migrate"]
+    assert {name for name, service in ALL.items() if service["image"] == ALL["migrate"]["image"]} == PLATFORM
+
+
 def test_both_beats_are_the_same() -> None:
     assert ALL["beat-1"] == ALL["beat-2"]
 

@@ -20,7 +20,7 @@ from tornado.options import options as flower_options
 from tests.unit.image_files import DOCKERFILE, ROOT, instructions, of_the_final_stage, services
 
 ALL = services()
-OURS = {name for name, service in ALL.items() if "build" in service}
+OURS = {name for name, service in ALL.items() if service["image"] == ALL["migrate"]["image"]}
 PROMETHEUS = ROOT / "deploy" / "monitoring" / "prometheus.yml"
 
 # What others than our settings read, and who that is.
