@@ -35,6 +35,7 @@ pytestmark = once_embedded
 
 _WITHOUT_CAPABILITIES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
 _IN_EARNEST = {"ALLOWED_HOSTS": "onbeat.example.org", "ONBEAT_API_PROXIES": "1", "SECRET_KEY": secrets.token_hex(32)}
+_KINDS = ("web", "beat-1", "worker", "flower")
 _WEB = [each.words for each in of_the_final_stage(instructions(DOCKERFILE.read_text(encoding="utf-8")))][-1]
 
 
@@ -106,13 +107,11 @@ def test_the_system_checks_find_nothing(container: Container) -> None:
     assert container.run("./onbeat", "check") == 0, container.said()
 
 
-@pytest.mark.parametrize("name", ["web", "beat-1", "worker", "flower"])
-def test_with_the_settings_that_compose_gives_there_is_nothing_to_say_against_deploying(
-    container: Container, name: str
-) -> None:
+def test_with_all_settings_that_compose_gives_there_is_nothing_to_say_against_deploying(container: Container) -> None:
     """Nothing connects to the addresses: only what is said is looked at."""
-    said = yaml.safe_load(interpolated(compose_text(), {**filled_in(), **_IN_EARNEST}))["services"][name]["environment"]
-    given = {key: str(value or "") for key, value in said.items()}
+    read = yaml.safe_load(interpolated(compose_text(), {**filled_in(), **_IN_EARNEST}))["services"]
+    given = {key: str(value or "") for name in _KINDS for key, value in read[name]["environment"].items()}
+    assert {"ONBEAT_BEAT_METRICS_ADDRESS", "ONBEAT_WORKERS_METRICS_ADDRESS"} < given.keys()
     assert container.run("./onbeat", "check", "--deploy", "--fail-level", "WARNING", **given) == 0, container.said()
 
 
