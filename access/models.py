@@ -1,7 +1,7 @@
-"""Who may use the interfaces, who did what, and what was answered: ApiKey, AuditEntry, IdempotentAnswer.
+"""Who may use the interfaces, who did what, and what was answered: ApiKey, AuditEntry, IdempotentAnswer, LoginBucket.
 
 Owns the shape of these rows. Keys are written by `access/api_keys.py`, entries of the audit trail only added, by
-`access/audit.py`. Invariant: no row holds the secret of a key.
+`access/audit.py`. Invariant: no row holds the secret of a key, or what somebody typed to log in.
 """
 
 from datetime import datetime
@@ -107,3 +107,18 @@ class IdempotentAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"{self.owner}: {self.key}"
+
+
+class LoginBucket(models.Model):
+    """How many more tries to log in are taken, of a user, of an address, or of both."""
+
+    name = models.CharField(max_length=64, primary_key=True, help_text="Of whom, as a keyed hash.")
+    full_at_us = models.BigIntegerField(help_text="When all tries are there again, in microseconds since 1970.")
+    told_at_us = models.BigIntegerField(help_text="When the log was last told that tries are refused.")
+
+    class Meta:
+        db_table = "onbeat_login_bucket"
+        indexes = [models.Index(fields=["full_at_us"], name="onbeat_login_bucket_full")]
+
+    def __str__(self) -> str:
+        return self.name[:8]

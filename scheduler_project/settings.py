@@ -162,9 +162,9 @@ _SIGNED = re.compile(r"(/completions/[^/]*/[^/]*/).*")
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """A probe that is told "not ready" got its answer; it is no error of ours. Nobody reads a signed address here."""
+    """Who is told "not ready" or to wait got an answer; it is no error of ours. Nobody reads a signed address here."""
     record.args = tuple(_SIGNED.sub(r"\1…", word) if isinstance(word, str) else word for word in record.args or ())
-    return getattr(record, "status_code", None) != 503
+    return getattr(record, "status_code", None) not in (429, 503)
 
 
 ONBEAT_EXECUTIONS_LOG_FORMAT = ENVIRONMENT.one_of("ONBEAT_EXECUTIONS_LOG_FORMAT", "auto", ("auto", "text", "json"))

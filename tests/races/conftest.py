@@ -6,14 +6,14 @@ import pytest
 from django.db import connection
 from django.test import TransactionTestCase
 
-from access.models import ApiKey, AuditEntry, IdempotentAnswer
+from access.models import ApiKey, AuditEntry, IdempotentAnswer, LoginBucket
 from callbacks.models import Host, HostCall
 from executions.models import Attempt, DeadMessage, Execution, HourlyCount, HourlyTotal, QueueSample, RunKey
 from jobs.models import Job, JobVersion, Schedule, Secret, SecretPart, StoredForecast
 
 # From the ones that point to the ones pointed at.
 _TABLES = [DeadMessage, HourlyCount, HourlyTotal, QueueSample, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
-_TABLES += [ApiKey, AuditEntry, IdempotentAnswer, HostCall, Host, SecretPart, Secret, StoredForecast]
+_TABLES += [ApiKey, AuditEntry, IdempotentAnswer, LoginBucket, HostCall, Host, SecretPart, Secret, StoredForecast]
 
 
 @pytest.fixture(autouse=True, scope="package")
