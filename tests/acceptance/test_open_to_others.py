@@ -6,7 +6,9 @@ import re
 import subprocess
 import sys
 import urllib.parse
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from email.message import Message
 from pathlib import Path
 
@@ -51,15 +53,21 @@ class Web:
 
 
 @pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+def webs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Web]]:
+    """Two web processes of one installation, without Redis."""
     with Platform(tmp_path_factory.mktemp("open"), is_full=False) as platform:
         platform.migrate()
         make = (
             "from django.contrib.auth.models import User; User.objects.create_superuser('ada', password='lovelace-1')"
         )
         platform.manage("shell", "-c", make)
-        # To start it asks for its health, by 127.0.0.1 and in plain http.
-        yield Web(platform.web(ALLOWED_HOSTS=HOST, ONBEAT_API_PROXIES="1"))
+        # To start they ask for their health, by 127.0.0.1 and in plain http.
+        yield [Web(platform.web(name, ALLOWED_HOSTS=HOST, ONBEAT_API_PROXIES="1")) for name in ("one", "other")]
+
+
+@pytest.fixture
+def web(webs: list[Web]) -> Web:
+    return webs[0]
 
 
 def test_who_comes_in_plain_http_is_sent_to_https(web: Web) -> None:
@@ -114,19 +122,40 @@ def test_each_answer_has_a_policy(web: Web, path: str, scripts: str) -> None:
 
 
 def test_a_person_logs_in_by_https_with_cookies_that_no_script_and_no_plain_line_gets(web: Web) -> None:
+    form, told = a_form(web, "ada", "lovelace-1")
+    assert re.search(r"; Secure\b", told.pop("whole cookie"))
+    status, headers, body = web.by_https("/admin/login/", body=form, **told)
+    assert (status, headers["Location"]) == (302, "/admin/"), body
+    cookies = {cookie.split("=")[0]: set(cookie.split("; ")) for cookie in headers.get_all("Set-Cookie") or []}
+    assert {"Secure", "HttpOnly", "SameSite=Lax", f"Max-Age={12 * 3600}"} <= cookies["sessionid"]
+    assert {"Secure", "HttpOnly", "SameSite=Strict", "Path=/admin/login/"} <= cookies["onbeat_known"]
+    (session,) = (word for word in cookies["sessionid"] if word.startswith("sessionid="))
+    assert web.by_https("/admin/", Cookie=session)[0] == 200
+    elsewhere = told | {"Origin": "https://evil.example.org"}
+    assert web.by_https("/admin/login/", body=form, **elsewhere)[0] == 403
+
+
+def test_web_processes_count_wrong_passwords_together(webs: list[Web]) -> None:
+    form, told = a_form(webs[0], "ada", "a guess")
+    told.pop("whole cookie")
+
+    def guess(number: int) -> int:
+        return webs[number % 2].by_https("/admin/login/", body=form, X_Forwarded_For="198.51.100.7", **told)[0]
+
+    with ThreadPoolExecutor(6) as pool:
+        codes = Counter(pool.map(guess, range(24)))
+    assert codes == {200: 10, 429: 14}
+    assert webs[1].by_https("/admin/login/", body=form, X_Forwarded_For="198.51.100.8", **told)[0] == 200
+
+
+def a_form(web: Web, user: str, password: str) -> tuple[str, dict[str, str]]:
+    """The form of the login, filled in, and what a browser says with it."""
     _, headers, page = web.by_https("/admin/login/")
     (csrf,) = headers.get_all("Set-Cookie") or []
-    assert re.search(r"; Secure\b", csrf)
     (token,) = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-    form = {"csrfmiddlewaretoken": token, "username": "ada", "password": "lovelace-1", "next": "/admin/"}
+    form = {"csrfmiddlewaretoken": token, "username": user, "password": password, "next": "/admin/"}
     told = {"Cookie": csrf.split(";")[0], "Origin": f"https://{HOST}", "Referer": f"https://{HOST}/admin/login/"}
-    status, headers, body = web.by_https("/admin/login/", body=urllib.parse.urlencode(form), **told)
-    assert (status, headers["Location"]) == (302, "/admin/"), body
-    session = next(cookie for cookie in headers.get_all("Set-Cookie") or [] if cookie.startswith("sessionid="))
-    assert {"Secure", "HttpOnly", "SameSite=Lax", f"Max-Age={12 * 3600}"} <= set(session.split("; "))
-    assert web.by_https("/admin/", Cookie=session.split(";")[0])[0] == 200
-    elsewhere = told | {"Origin": "https://evil.example.org"}
-    assert web.by_https("/admin/login/", body=urllib.parse.urlencode(form), **elsewhere)[0] == 403
+    return urllib.parse.urlencode(form), told | {"whole cookie": csrf}
 
 
 def check(folder: Path, **environment: str) -> tuple[int, str]:
