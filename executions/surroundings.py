@@ -16,11 +16,12 @@ def in_words() -> dict[str, str]:
 
 
 def without_secrets(url: str) -> str:
-    """Scheme, host, port and path of a URL: neither user, password nor query."""
+    """Scheme, host, port and path of a URL: neither user, password nor query. Nor of those after it: brokers are
+    named as a list."""
     if not url:
         return ""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return without_logins(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
 
 def without_logins(text: str) -> str:
@@ -32,4 +33,8 @@ def _database() -> str:
     database = connection.settings_dict
     if connection.vendor == "sqlite":
         return f"sqlite:{database['NAME']}"
-    return f"{connection.vendor}://{database['HOST']}:{database['PORT']}/{database['NAME']}"
+    hosts, ports = str(database["HOST"]).split(","), str(database["PORT"]).split(",")
+    if len(ports) < len(hosts):
+        ports = ports[:1] * len(hosts)  # one port may stand for all
+    places = ",".join(f"{host}:{port}" for host, port in zip(hosts, ports, strict=True))
+    return f"{connection.vendor}://{places}/{database['NAME']}"

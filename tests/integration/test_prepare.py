@@ -5,7 +5,9 @@ from io import StringIO
 import pytest
 from django.contrib.auth import authenticate, get_user_model
 from django.core.management import call_command
+from django.db import connection
 
+from executions import surroundings
 from jobs.models import Job
 
 pytestmark = pytest.mark.django_db
@@ -55,3 +57,16 @@ def test_it_says_what_it_is_connected_to_without_secrets(settings: object) -> No
     output = prepare()
     assert "redis     redis://localhost:6379/0" in output
     assert "hush-hush" not in output
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("host", "port", "shown"),
+    [("db1", "5432", "db1:5432"), ("db1,db2", "5433,5434", "db1:5433,db2:5434"), ("a,b", "5432", "a:5432,b:5432")],
+)
+def test_each_host_of_the_database_is_shown_with_its_port(
+    host: str, port: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"HOST": host, "PORT": port, "NAME": "onbeat"}.items():
+        monkeypatch.setitem(connection.settings_dict, name, value)
+    assert surroundings.in_words()["database"] == f"postgresql://{shown}/onbeat"

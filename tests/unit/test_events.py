@@ -72,6 +72,7 @@ def test_a_percent_sign_in_an_event_is_plain_text(caplog: pytest.LogCaptureFixtu
         ("", ""),
         ("amqp://guest:hunter2@rabbit:5672/vhost", "amqp://rabbit:5672/vhost"),
         ("amqp://hunter2@rabbit//", "amqp://rabbit//"),
+        ("amqp://u:hunter2@a:5672/v;amqp://u:hunter2@b/v", "amqp://a:5672/v;amqp://…@b/v"),
         ("redis://:hunter2@redis:6379/0", "redis://redis:6379/0"),
         ("rediss://redis/0?password=hunter2", "rediss://redis/0"),
         ("redis://redis/0#hunter2", "redis://redis/0"),
