@@ -32,7 +32,8 @@ BY_BROWSER = {DOCS / "how-to" / "run-the-admin.md"}
 BY_SCENE = {DOCS / "how-to" / "find-out-why-it-did-not-run.md", DOCS / "how-to" / "keep-jobs-as-code.md"}
 BY_DOCTOR = {DOCS / "how-to" / "examine-an-installation.md"}  # tests/unit/test_docs_findings.py reads it
 # Of those for operators no block is Python; tests/acceptance/test_backup_and_restore_how_to.py follows the first.
-BY_OPERATOR = {DOCS / "how-to" / f"{name}.md" for name in ("back-up-and-restore", "scale", "upgrade")}
+_OF_OPERATORS = ("back-up-and-restore", "deploy", "monitor", "scale", "secure", "upgrade")
+BY_OPERATOR = {DOCS / "how-to" / f"{name}.md" for name in _OF_OPERATORS}
 PAGES = [
     *sorted({*DOCS.glob("how-to/*.md")} - BY_CURL - BY_BROWSER - BY_SCENE - BY_DOCTOR - BY_OPERATOR),
     DOCS / "explanation" / "retries-and-dead-letters.md",
