@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import structlog
-from structlog.contextvars import bound_contextvars, get_contextvars
+from structlog.contextvars import bound_contextvars, get_contextvars, merge_contextvars
 
 from executions import log_redaction, metrics
 
 FIELDS = "onbeat_fields"  # of a record: the event's, for whoever writes the line in another form
 EVENT = "onbeat_event"
-_ORDER = ("job", "execution", "attempt", "request")
+_FIRST = "job", "execution", "attempt", "request"
 
 
 def emit(event: str, **fields: object) -> None:
@@ -39,15 +39,19 @@ def about(**names: object) -> Iterator[None]:
         yield
 
 
+def names() -> dict[str, str]:
+    """What this thread's lines are about, in the same order in every process."""
+    found = get_contextvars()
+    return {name: found[name] for name in sorted(found, key=_place)}
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST)), name
+
+
 def request_id() -> str:
     """Of the request that is served by this thread; empty if none is."""
     return str(get_contextvars().get("request", ""))
-
-
-def around() -> dict[str, Any]:
-    """What this thread's lines are about, in the same order each time."""
-    names = get_contextvars()
-    return {name: names[name] for name in (*_ORDER, *sorted(names.keys() - set(_ORDER))) if name in names}
 
 
 def shown(fields: Mapping[str, object]) -> str:
@@ -60,10 +64,16 @@ def _in_line(value: object) -> str:
     return text if text.isprintable() and " " not in text else repr(text)
 
 
-def _and_around(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """What the event brings, in the order given, and after that what it is about; nothing that is empty."""
-    said = {name: value for name, value in fields.items() if value is not None and value != ""}
-    return {**said, **{name: value for name, value in around().items() if name not in said}}
+def _said_first(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What the event brings, and after that what it is about; nothing that is empty."""
+    event = fields.pop("event")
+    around = [name for name in names() if name in fields]
+    own = {name: value for name, value in fields.items() if name not in around}
+    return {"event": event} | {
+        name: value
+        for name, value in (own | {name: fields[name] for name in around}).items()
+        if value is not None and value != ""
+    }
 
 
 def _as_record(
@@ -77,6 +87,6 @@ def _as_record(
 # Of our own, and not by `structlog.configure`: an app that has us installed may have its own.
 _logger: Any = structlog.wrap_logger(
     logging.getLogger("onbeat"),
-    processors=[_and_around, log_redaction.redact, _as_record],
+    processors=[merge_contextvars, _said_first, log_redaction.redact, _as_record],
     wrapper_class=structlog.stdlib.BoundLogger,
 )

@@ -5,13 +5,17 @@ or a request is served carries its names, whoever wrote it; nothing that looks l
 """
 
 import logging
+import re
 import sys
-from datetime import UTC, datetime
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
+from structlog.contextvars import merge_contextvars
 
 from executions import events, log_redaction
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def formatter(kind: str = "auto") -> logging.Formatter:
@@ -27,8 +31,8 @@ class TextLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - so it is called
         if not hasattr(record, events.FIELDS):
-            record.message = log_redaction.without_secrets(record.message)
-            if names := events.around():
+            record.message = _UNSEEN.sub(_escaped, log_redaction.without_secrets(record.message))
+            if names := events.names():
                 record.message = f"{record.message}  {events.shown(names)}"
         return super().formatMessage(record)
 
@@ -36,21 +40,41 @@ class TextLines(logging.Formatter):
         return log_redaction.without_secrets(super().formatException(ei))
 
 
-class JsonLines(logging.Formatter):
-    """One object in each line: when, how bad, what, who said it, and the names and fields that belong to it."""
+class JsonLines(structlog.stdlib.ProcessorFormatter):
+    def __init__(self) -> None:
+        super().__init__(
+            # Not as a chain before these: a handler that uses structlog itself has its records pass by it.
+            processors=[
+                merge_contextvars,
+                structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+                structlog.stdlib.add_log_level,
+                structlog.stdlib.add_logger_name,
+                structlog.stdlib.ExtraAdder(allow=["status_code"]),
+                _own_fields,
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                log_redaction.redact,
+                _redact_event,
+                # Plain ASCII: half a character cannot be written, and some readers end a line at others.
+                structlog.processors.JSONRenderer(default=str),
+            ],
+        )
 
-    def format(self, record: logging.LogRecord) -> str:
-        own: dict[str, Any] | None = getattr(record, events.FIELDS, None)
-        said: dict[str, Any] = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
-            "level": record.levelname.lower(),
-            "event": getattr(record, events.EVENT, None) or log_redaction.without_secrets(record.getMessage()),
-            "logger": record.name,
-            **(events.around() if own is None else own),
-        }
-        if record.exc_info:
-            said["exception"] = log_redaction.without_secrets(self.formatException(record.exc_info))
-        return str(_render(None, "", said))
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
 
 
-_render = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+def _own_fields(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Of an event of ours: its text alone, and its fields as they are."""
+    record = fields["_record"]
+    own = getattr(record, events.FIELDS, None)
+    first: dict[str, Any] = {"at": fields.pop("at"), "level": fields.pop("level"), "event": fields.pop("event", "")}
+    if own is None:
+        return first | dict(fields)
+    return {**first, "event": getattr(record, events.EVENT), **fields, **own}
+
+
+def _redact_event(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    fields["event"] = log_redaction.without_secrets(str(fields["event"]))
+    return fields
