@@ -2,7 +2,8 @@
 
 Owns the names, the labels and what each means (docs/reference/metrics.md says the same), and how a count comes to the
 process that is asked for it. Invariants: a label has a fixed set of values, or those of texts in our own code; whoever
-forks in the middle of a count takes no lock along; a process that counts nothing loads nothing for it.
+forks in the middle of a count takes no lock along; a process that counts nothing loads nothing for it; what cannot be
+counted, because a disk is full or a folder was taken away, is lost, and the work that it tells of goes on.
 """
 
 import os
@@ -10,6 +11,7 @@ import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -27,6 +29,21 @@ ENDS = (State.SUCCEEDED, State.DEAD, State.CANCELLED)
 # One for all: a child that is forked while another thread counts would wait for ever at its own first count.
 _lock = threading.Lock()
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_is_in_vain = False
+
+
+@contextmanager
+def _counting() -> Iterator[None]:
+    global _is_in_vain
+    try:
+        with _lock:
+            yield
+    except (OSError, TypeError, ValueError) as error:  # the library's, of a file that is not there or closed
+        if not _is_in_vain:
+            _is_in_vain = True
+            from executions import events  # which counts its warnings
+
+            events.emit("what happens here cannot be counted: metrics are wrong from now on", error=repr(error))
 
 
 @dataclass(frozen=True)
@@ -39,7 +56,7 @@ class Count:
 
     def add(self, amount: float = 1, *values: str) -> None:
         if amount:
-            with _lock:
+            with _counting():
                 _child(self, values).inc(amount)
 
 
@@ -53,14 +70,14 @@ class Spread:
     labels: dict[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     def observe(self, seconds: float) -> None:
-        with _lock:
+        with _counting():
             _child(self, ()).observe(max(0.0, seconds))
 
     def observe_all(self, seconds: Iterable[float]) -> None:
         """The same for thousands at a time: sorted into the buckets first, and each of these told once."""
         each = [max(0.0, one) for one in seconds]
         places = Counter(bisect_left(self.bounds, one) for one in each)
-        with _lock:
+        with _counting():
             histogram = _child(self, ())
             histogram._sum.inc(sum(each))
             for place, number in places.items():
@@ -123,7 +140,7 @@ def share_through(folder: str) -> None:
 
 def begin_at_zero() -> None:
     """Show all that can be counted from the start: a rate is not known of what first appears with its first count."""
-    with _lock:
+    with _counting():
         for metric in COUNTED:
             for values in product(*metric.labels.values()):
                 _child(metric, values)

@@ -1,22 +1,24 @@
 """The folder through which a process and its children count together.
 
 Owns its life, and what becomes of the counts of a child that has ended: they are added to one file, so that nothing
-counted is lost and a pool that renews its children every thousand tasks does not fill the disk. Invariant: only the
-process that answers scrapes sweeps, one scrape at a time.
+counted is lost and a pool that renews its children every thousand tasks does not fill the disk. Invariant: one scrape
+at a time reads and sweeps the folder, whichever of several web processes answers it.
 """
 
 import atexit
+import fcntl
 import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 _PREFIX = "onbeat-metrics-"
 _OF_THE_ENDED = "0"  # no process has this number
+_LOCK_FILE = "one-at-a-time"
 _lock = threading.Lock()
 
 
@@ -52,16 +54,31 @@ def families(folder: str) -> Iterator[Any]:
 
     collector: Any = multiprocess.MultiProcessCollector
 
-    with _lock:
+    if not Path(folder).is_dir():  # it was taken away: what is counted here is lost
+        return
+    with _alone_in(Path(folder)):
         _sweep(Path(folder))
-        found = list(collector.merge(map(str, sorted(Path(folder).glob("*.db"))), accumulate=True))
+        found = list(collector.merge(map(str, _files(Path(folder), "*.db")), accumulate=True))
     yield from found
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Among the threads of this process, and the processes that share the folder."""
+    with _lock, (folder / _LOCK_FILE).open("a") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)  # until the file is closed; one that is forked meanwhile does not hold it
+        yield
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    """But for those that were made this moment, or by a process that was killed then: there is nothing in them yet."""
+    return sorted(file for file in folder.glob(pattern) if file.stat().st_size)
 
 
 def _sweep(folder: Path) -> None:
     """Add up the files of processes that have ended, kind by kind."""
     ended: dict[str, list[Path]] = {}
-    for file in folder.glob("*_*.db"):
+    for file in _files(folder, "*_*.db"):
         kind, _, pid = file.stem.rpartition("_")
         if pid.isdigit() and pid != _OF_THE_ENDED and not is_alive(int(pid)):
             ended.setdefault(kind, []).append(file)
