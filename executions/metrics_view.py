@@ -13,7 +13,7 @@ _FROM_ELSEWHERE = (
     "Metrics are shown to this machine alone. To scrape from elsewhere, or through a proxy, set "
     "ONBEAT_EXECUTIONS_METRICS_TOKEN and send it as `Authorization: Bearer …`."
 )
-_OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via")
+_OF_PROXIES = ("forwarded", "x-forwarded-", "x-real-ip", "x-client-ip", "via")  # how the names of theirs begin
 
 
 @require_safe
@@ -32,9 +32,11 @@ def _refused(why: str) -> HttpResponse:
 
 def _is_asked_here(request: HttpRequest) -> bool:
     """From this very machine, and not by a proxy on it that asks for somebody else."""
-    if any(name in request.headers for name in _OF_PROXIES):
+    if any(name.lower().startswith(_OF_PROXIES) for name in request.headers):
         return False
     try:
-        return ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
-    except ValueError:
+        address = ip_address(request.META.get("REMOTE_ADDR", ""))
+    except ValueError:  # a socket's file has none
         return False
+    # Who listens at [::] sees IPv4 within IPv6.
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

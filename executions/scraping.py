@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 
 from django.conf import settings
@@ -24,6 +25,7 @@ PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NO_TOKEN = "Send the token of ONBEAT_EXECUTIONS_METRICS_TOKEN as `Authorization: Bearer …`."
 _PATIENCE_SECONDS = 5.0
+_STOPS_WITHIN_SECONDS = 0.1
 
 Look = Callable[[], Iterable[Any]]
 
@@ -55,7 +57,8 @@ class _Page:
 def has_token(authorization: str) -> bool:
     """Whether a request may read, if a token is asked for."""
     token = settings.ONBEAT_EXECUTIONS_METRICS_TOKEN
-    return hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
+    # A header comes as the characters that its bytes are in Latin-1, whatever they were meant to be.
+    return hmac.compare_digest(authorization.encode("latin-1", "replace"), f"Bearer {token}".encode())
 
 
 class Server:
@@ -74,14 +77,16 @@ class Server:
             try:
                 self._server = _listening(host, port, self._look)
                 break
-            except OSError as error:
+            except (OSError, UnicodeError) as error:  # the latter of a host that can be no name
                 why = error
         if self._server is None:
             events.warn("metrics cannot be read here: no port is free", address=self._address, error=in_a_line(why))
             return
         # A child that outlived us would keep the port.
         os.register_at_fork(after_in_child=self._server.socket.close)
-        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(_STOPS_WITHIN_SECONDS,), name="metrics", daemon=True
+        ).start()
         shown = f"[{host}]" if ":" in host else host
         events.emit("metrics can be read", url=f"http://{shown}:{self._server.server_address[1]}{PATH}")
 
@@ -101,7 +106,7 @@ def _listening(host: str, port: int, look: Look) -> ThreadingHTTPServer:
             elif settings.ONBEAT_EXECUTIONS_METRICS_TOKEN and not has_token(self.headers.get("Authorization", "")):
                 self._answer(HTTPStatus.FORBIDDEN, f"{NO_TOKEN}\n".encode())
             else:
-                self._answer(HTTPStatus.OK, page(look))
+                self._answer(*_looked(look))
 
         def _answer(self, status: HTTPStatus, body: bytes) -> None:
             self.send_response(status)
@@ -116,6 +121,22 @@ def _listening(host: str, port: int, look: Look) -> ThreadingHTTPServer:
     class Here(ThreadingHTTPServer):
         daemon_threads = True
         allow_reuse_address = True
+        request_queue_size = 64
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
+        def server_bind(self) -> None:
+            # Not as HTTPServer does it: it asks the name service who we are, and a beat would wait for that.
+            TCPServer.server_bind(self)
+
+        def handle_error(self, *_request: Any) -> None:
+            """Who asked is gone. Python's own would print a traceback past the log."""
+
     return Here((host, port), Handler)
+
+
+def _looked(look: Look) -> tuple[HTTPStatus, bytes]:
+    try:
+        return HTTPStatus.OK, page(look)
+    except Exception as error:  # the process goes on, and who asks is told where to look
+        events.warn("a scrape failed", error=in_a_line(error))
+        return HTTPStatus.INTERNAL_SERVER_ERROR, b"The metrics cannot be shown; the log of this process says why.\n"
