@@ -6,7 +6,6 @@ messages from the broker; it falls silent only if a restart would help.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 from celery.bootsteps import RUN  # type: ignore[attr-defined]  # the stubs do not know it
@@ -18,7 +17,6 @@ from executions.scraping import Server
 from workers import figures, pools
 
 _LOOP_HANGS_AFTER_SECONDS = 60.0
-_LOOK_EVERY_SECONDS = 5.0
 
 
 class Standing:
@@ -26,7 +24,7 @@ class Standing:
         self._parent = parent
         self._running = running
         self._beat_at = self._turned_at = time.monotonic()
-        self._is_watched = False
+        self._is_turn_awaited = False
         silent_after = settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS
         self._alive = Alive("worker", str(parent.hostname), silent_after_seconds=silent_after)
         self._server = Server(settings.ONBEAT_WORKERS_METRICS_ADDRESS, self._families)
@@ -63,21 +61,25 @@ class Standing:
         connection = getattr(consumer, "connection", None)
         if consumer is None or connection is None:
             return False
-        return bool(connection.connected) and consumer.blueprint.state == RUN
+        try:
+            return bool(connection.connected) and consumer.blueprint.state == RUN
+        except Exception:  # Celery's thread is taking it to pieces; without ours the worker would be taken for lost
+            return False
 
     def _hangs(self) -> bool:
         """Whether Celery's loop, if the broker's transport has one, has not turned for long."""
         hub = getattr(self._parent, "hub", None)
         if hub is None or pools.name_of(self._parent.pool_cls) == "solo":  # there a task holds it up, and may
             return False
-        if not self._is_watched:
-            with suppress(AttributeError):  # it is not there yet
-                hub.call_repeatedly(_LOOK_EVERY_SECONDS, self._turned)
-                self._is_watched = True
+        if not self._takes_messages():  # it waits for the broker, and turns no loop meanwhile
+            self._turned()
+        elif not self._is_turn_awaited:
+            self._is_turn_awaited = True
+            hub.call_soon(self._turned)  # not by the loop's timer: that is emptied whenever the broker goes away
         return time.monotonic() - self._turned_at > _LOOP_HANGS_AFTER_SECONDS
 
     def _turned(self) -> None:
-        self._turned_at = time.monotonic()
+        self._turned_at, self._is_turn_awaited = time.monotonic(), False
 
     def _families(self) -> Iterator[Any]:
         yield from figures.of_one(
