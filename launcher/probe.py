@@ -10,7 +10,7 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,16 @@ from launcher import processes
 from launcher.refusal import Refusal
 
 _FOLDER = "alive"
+_FACTS: dict[str, Callable[[Any], Any]] = {
+    "kind": str,
+    "name": str,
+    "pid": int,
+    "began": str,
+    "at": float,
+    "silent_after_seconds": float,
+    "is_ready": bool,
+    "says": str,
+}
 # A beat waits half a minute for an answer of its database at most, and then says so.
 _HANGS_AFTER_SECONDS = 90.0
 _HOST, _PORT, _PATIENCE_SECONDS = "127.0.0.1", 8000, 5.0
@@ -35,7 +45,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _files(kind: str, *, is_live: bool) -> tuple[bool, str]:
     """Of all of this kind that run here: one that is not well is enough."""
-    folder = Path(os.environ.get("DATA_DIR") or Path(__file__).resolve().parent.parent / "var").expanduser() / _FOLDER
+    folder = (
+        Path(os.environ.get("DATA_DIR", "").strip() or Path(__file__).resolve().parent.parent / "var").expanduser()
+        / _FOLDER
+    )
     said = [each for file in sorted(folder.glob(f"{kind}-*.json")) if (each := _read(file)) is not None]
     if not said:
         return False, f"No {kind} runs here: none has written to {folder} (DATA_DIR)."
@@ -44,12 +57,15 @@ def _files(kind: str, *, is_live: bool) -> tuple[bool, str]:
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    """What a process says that still runs."""
+    """What a process says that still runs: not one that has its number now."""
     try:
-        said: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return said if processes.is_alive(int(said["pid"])) else None
-    except (OSError, ValueError, KeyError):
+        read = json.loads(file.read_text(encoding="utf-8"))
+        said = {name: kind(read[name]) for name, kind in _FACTS.items()}
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
+    if not processes.is_alive(said["pid"]) or said["began"] != processes.began(said["pid"]):
+        return None
+    return said if said["at"] <= time.monotonic() else None  # else it is of before a reboot
 
 
 def _look(said: dict[str, Any], *, is_live: bool) -> tuple[bool, str]:
@@ -65,7 +81,7 @@ def _look(said: dict[str, Any], *, is_live: bool) -> tuple[bool, str]:
 
 def _web(*, is_live: bool) -> tuple[bool, str]:
     port = os.environ.get("PORT", "").strip() or str(_PORT)
-    if not port.isdigit():
+    if not port.isdecimal() or not 0 < int(port) < 65536:
         raise Refusal(f"PORT must be a number from 1 to 65535, not {port!r}.")
     path = f"/health/{'live' if is_live else 'ready'}"
     connection = http.client.HTTPConnection(_HOST, int(port), timeout=_PATIENCE_SECONDS)

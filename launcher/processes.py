@@ -84,6 +84,14 @@ def is_alive(pid: int) -> bool:
     return bool(state) and not state.startswith("Z")
 
 
+def began(pid: int) -> str:
+    """Tells a process from a later one that is given its number; empty where the system does not say."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
 def command_line(pid: int) -> str:
     """The command line of a living process; empty for none, for a zombie, and while it becomes another program."""
     if pid <= 0:
