@@ -7,6 +7,7 @@ What is said within `about(…)` carries those names as well, also by others: a 
 """
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,8 @@ from executions import log_redaction, metrics
 FIELDS = "onbeat_fields"  # of a record: the event's, for whoever writes the line in another form
 EVENT = "onbeat_event"
 _FIRST = "job", "execution", "attempt", "request"
+REQUEST_ID_CHARACTERS = 64
+_PLAIN = re.compile(rf"[A-Za-z0-9._:-]{{1,{REQUEST_ID_CHARACTERS}}}")
 
 
 def emit(event: str, **fields: object) -> None:
@@ -50,8 +53,17 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def request_id() -> str:
-    """Of the request that is served by this thread; empty if none is."""
-    return str(get_contextvars().get("request", ""))
+    """Of the request that is served by this thread, or that asked for what it runs; empty if none did.
+
+    A handler or an app may have another idea of what a request is: such a name is in its lines, and no id.
+    """
+    found = str(get_contextvars().get("request", ""))
+    return found if is_request_id(found) else ""
+
+
+def is_request_id(text: str) -> bool:
+    """Short and plain, since it is stored, sent and written to logs."""
+    return _PLAIN.fullmatch(text) is not None
 
 
 def shown(fields: Mapping[str, object]) -> str:

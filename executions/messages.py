@@ -135,7 +135,7 @@ def delivery(headers: Mapping[str, Any]) -> Delivery | None:
             attempt=int(headers[ATTEMPT_HEADER]),
             fire_time=datetime.fromisoformat(headers[FIRE_TIME_HEADER]),
             job_key=str(headers[JOB_KEY_HEADER]),
-            request_id=str(headers.get(REQUEST_HEADER, "")),
+            request_id=str(headers.get(REQUEST_HEADER) or ""),
         )
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError):
         raise Malformed("the message bears our name, but not what we write") from None

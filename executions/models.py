@@ -15,6 +15,7 @@ from django.db import models
 from django.db.models import Q
 
 from executions import value_lists  # noqa: F401 - brings the lookup `among`
+from executions.events import REQUEST_ID_CHARACTERS
 from executions.identity import MILLISECOND, earliest_id, fire_time_of, is_ours
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
 from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
@@ -22,7 +23,6 @@ from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
 MAX_PRIORITY = 9
-REQUEST_ID_CHARACTERS = 64
 REASON_CHARACTERS = 200
 # What an execution takes over from its job, as it is when the row is made.
 FROM_JOB = ("task", "args", "kwargs", "queue", "priority", "max_attempts", "max_lost")

@@ -4,18 +4,17 @@ As Django's middleware. Who asks may bring a name; it is sent back as X-Request-
 only if it is short and plain, since it is stored and written to logs.
 """
 
-import re
 import uuid
 from collections.abc import Callable
+from http import HTTPStatus
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.log import log_response
 
 from executions import events
-from executions.models import REQUEST_ID_CHARACTERS
 
 HEADER = "X-Request-Id"
-_PLAIN = re.compile(rf"[A-Za-z0-9._:-]{{1,{REQUEST_ID_CHARACTERS}}}")
 
 
 class RequestIds:
@@ -24,8 +23,12 @@ class RequestIds:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         brought = request.headers.get(HEADER, "")
-        request_id = brought if _PLAIN.fullmatch(brought) else uuid.uuid4().hex
+        request_id = brought if events.is_request_id(brought) else uuid.uuid4().hex
         with events.about(request=request_id):
             response = self._get_response(request)
+            if response.status_code >= HTTPStatus.BAD_REQUEST and isinstance(response, HttpResponse):
+                # As Django does it of what was not logged by then, but outside of us, where the request has no name.
+                reason, path = response.reason_phrase, request.path
+                log_response("%s: %s", reason, path, response=response, request=request)
         response.headers[HEADER] = request_id
         return response

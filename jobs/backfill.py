@@ -189,7 +189,7 @@ class _Plan:
             if fire.available_at is None:
                 continue
             execution = self.schedule.job.new_execution(fire.fire_time, trigger=Trigger.BACKFILL, now=now)
-            execution.available_at = fire.available_at
+            execution.available_at, execution.request_id = fire.available_at, events.request_id()
             row = self.rows.get(fire.fire_time)
             skipped = row or self.stretches.get(fire.fire_time)
             before = f"; before: {skipped.reason}" if skipped is not None else ""

@@ -195,6 +195,7 @@ def revive(rows: Sequence[Execution]) -> int:
         by_reason[storable_text(row.reason, REASON_CHARACTERS)].append(row.pk)
     changes = {name: getattr(rows[0], name) for name in FROM_JOB}
     changes |= {"trigger": Trigger.BACKFILL, "finished_at": None, "skipped_until": None, "skipped_count": None}
+    changes |= {"request_id": rows[0].request_id}  # one asked for all
     with transaction.atomic():
         _change_each(rows, left_out, ["available_at"])
         return sum(
