@@ -38,11 +38,12 @@ def warn(event: str, **fields: object) -> None:
 @contextmanager
 def about(**names: object) -> Iterator[None]:
     """What all lines are about that this thread writes meanwhile. What is empty is left out."""
-    with bound_contextvars(**{name: str(value) for name, value in names.items() if value not in (None, "")}):
+    said = {name: value for name, value in names.items() if value not in (None, "")}
+    with bound_contextvars(**{name: value if isinstance(value, int) else str(value) for name, value in said.items()}):
         yield
 
 
-def names() -> dict[str, str]:
+def names() -> dict[str, object]:
     """What this thread's lines are about, in the same order in every process."""
     found = get_contextvars()
     return {name: found[name] for name in sorted(found, key=_place)}

@@ -232,10 +232,10 @@ def test_a_handler_knows_it_and_all_lines_of_the_run_carry_it(job: Job, lines: A
 
     runner.run(read, worker="w", call=work)
     assert seen == [ASKED, ASKED]  # what a handler asks for came of the same request
-    names = {"execution": str(row.pk), "job": "mail", "attempt": "1", "request": ASKED}
+    names = {"execution": str(row.pk), "job": "mail", "attempt": 1, "request": ASKED}
     said = [line for line in lines() if line["event"] in ("paid", "succeeded")]
     assert [line["event"] for line in said] == ["paid", "succeeded"]
-    assert [{name: str(line[name]) for name in names} for line in said] == [names, names]
+    assert [{name: line[name] for name in names} for line in said] == [names, names]
     logging.getLogger("billing").warning("free again")
     assert not {"execution", "job", "attempt", "request"} & set(lines()[-1])
 

@@ -149,7 +149,7 @@ def test_what_others_say_meanwhile_carries_the_names_as_json(name: str, written:
         logging.getLogger(name).warning("paid %d invoices", 3)
     line = json.loads(lines())
     assert line.pop("at")
-    names = {"job": "report", "execution": str(UUID(int=7)), "attempt": "2", "request": "asked-1"}
+    names = {"job": "report", "execution": str(UUID(int=7)), "attempt": 2, "request": "asked-1"}
     assert line == {"level": "warning", "event": "paid 3 invoices", "logger": name, **names}
 
 
