@@ -1,11 +1,16 @@
 """Where a process may listen, in words: `host:port` or `host:first-last`. Pure: no Django."""
 
+import re
+
+_WORDS = re.compile(r"(?P<host>[^\s/]+):(?P<first>[0-9]{1,5})(-(?P<last>[0-9]{1,5}))?")
+
 
 def parsed(address: str) -> tuple[str, range]:
     """Host and ports. Raises ValueError."""
-    host, colon, ports = address.rpartition(":")
-    first, _, last = ports.partition("-")
-    found = range(int(first), int(last or first) + 1)
-    if not colon or not host or not found or not 0 < found[0] <= found[-1] < 65536:
+    words = _WORDS.fullmatch(address)
+    if words is None:
         raise ValueError(address)
-    return host.strip("[]"), found
+    found = range(int(words["first"]), int(words["last"] or words["first"]) + 1)
+    if not found or not 0 < found[0] <= found[-1] < 65536:
+        raise ValueError(address)
+    return words["host"].strip("[]"), found

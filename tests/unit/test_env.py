@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from executions import ports
 from launcher import env_file
 from scheduler_project.env import Environment, address, database, make_folder, read_env_file
 
@@ -101,6 +102,60 @@ def test_a_secret_that_is_too_short_is_refused_and_not_shown() -> None:
     with pytest.raises(ImproperlyConfigured, match="KEYS must be texts of at least 32 characters") as refusal:
         found.secrets("KEYS", at_least=32)
     assert "short" not in str(refusal.value)
+
+
+def test_one_secret_is_read_and_one_that_is_too_short_is_refused_and_not_shown() -> None:
+    assert environment(TOKEN=" long enough ").secret("TOKEN", at_least=11) == "long enough"
+    assert environment().secret("TOKEN", at_least=11) == environment(TOKEN=" ").secret("TOKEN", at_least=11) == ""
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        environment(TOKEN="short").secret("TOKEN", at_least=16)
+    assert str(refusal.value) == "TOKEN must be a text of at least 16 characters."
+
+
+@pytest.mark.parametrize(("value", "expected"), [("", "auto"), ("JSON", "json"), (" text ", "text"), ("auto", "auto")])
+def test_one_of_a_few_words_is_read_in_any_case_and_the_first_if_none_is_said(value: str, expected: str) -> None:
+    assert environment(FORMAT=value).one_of("FORMAT", ("auto", "text", "json")) == expected
+
+
+@pytest.mark.parametrize("value", ["xml", "json,text", "js"])
+def test_another_word_is_refused_with_those_that_may_be(value: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        environment(FORMAT=value).one_of("FORMAT", ("auto", "text", "json"))
+    assert str(refusal.value) == f"FORMAT must be auto, text or json, not {value!r}."
+
+
+@pytest.mark.parametrize(
+    ("value", "host", "found"),
+    [
+        ("127.0.0.1:9101", "127.0.0.1", [9101]),
+        ("0.0.0.0:9101-9103", "0.0.0.0", [9101, 9102, 9103]),
+        (" metrics.local:1-1 ", "metrics.local", [1]),
+        ("[::1]:65535", "::1", [65535]),
+        ("[::]:65534-65535", "::", [65534, 65535]),
+    ],
+)
+def test_ports_are_a_host_with_one_or_a_range(value: str, host: str, found: list[int]) -> None:
+    read = environment(ADDRESS=value).ports("ADDRESS")
+    assert read == value.strip()
+    assert (ports.parsed(read)[0], list(ports.parsed(read)[1])) == (host, found)
+
+
+def test_no_ports_are_none() -> None:
+    assert environment().ports("ADDRESS") == environment(ADDRESS="  ").ports("ADDRESS") == ""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("9101", ":9101", "h:", "h:x", "h:0", "h:65536", "h:-1", "h:9101-x", "h:9102-9101", "h:1-65536", "h:1-2-3"),
+        *("h:9_101", "h:9 101", "h:٩", "http://h:9101/", "h"),
+    ],
+)
+def test_what_is_no_ports_is_refused(value: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        environment(ADDRESS=value).ports("ADDRESS")
+    shown = "host:port or host:first-last, such as 127.0.0.1:9101-9119"
+    assert str(refusal.value) == f"ADDRESS must be {shown}, not {value!r}."
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
