@@ -1,5 +1,6 @@
 """Tasks for the tests of real workers; a worker gets them by `--include`. Each note is a line of a file."""
 
+import logging
 import os
 import signal
 import time
@@ -127,3 +128,10 @@ def parent(path: str) -> str:
     with transaction.atomic():
         note_it.delay_on_commit(100, path)
     return "started"
+
+
+@shared_task(name="crew.say")
+def say(words: str) -> str:
+    """By a logger of the handler's own."""
+    logging.getLogger("billing").warning("%s", words)
+    return context.current().request_id
