@@ -14,6 +14,7 @@ from chaos.proxy import Proxy
 from launcher.ports import free_port
 from tests.acceptance.crew import Crew, a_crew
 from tests.platform import ROOT, Platform
+from tests.tiers import once_embedded
 from tests.waiting import wait_until
 
 SOON = {"ONBEAT_BEAT_SILENT_AFTER_SECONDS": "2"}
@@ -42,6 +43,7 @@ def files(platform: Platform) -> list[Path]:
 # ── Beats ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@once_embedded
 def test_a_beat_is_ready_while_it_ticks_and_leaves_no_file(platform: Platform) -> None:
     platform.migrate()
     assert probed(platform, "beat")[0] == 1
@@ -70,6 +72,7 @@ def test_a_beat_whose_database_is_away_is_not_ready_but_live(platform: Platform)
         becomes(platform, 0, "beat", says=" is ready: it ticks")
 
 
+@once_embedded
 def test_a_beat_whose_database_is_not_migrated_is_not_ready_but_live(platform: Platform) -> None:
     platform.beat(**SOON)
     becomes(platform, 1, "beat", says="the database is not migrated")
@@ -85,6 +88,7 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
         yield started
 
 
+@once_embedded
 def test_a_worker_is_ready_and_leaves_no_file(crew: Crew) -> None:
     worker = crew.worker("probed")
     becomes(crew.platform, 0, "worker", says=" is ready: it takes messages and gives signs of life")
@@ -97,6 +101,7 @@ def test_a_worker_is_ready_and_leaves_no_file(crew: Crew) -> None:
     assert [file for file in files(crew.platform) if file.name.startswith("worker")] == []
 
 
+@once_embedded
 def test_a_worker_that_was_killed_is_no_worker(crew: Crew) -> None:
     worker = crew.worker("killed")
     becomes(crew.platform, 0, "worker", says=" is ready: ")
@@ -122,6 +127,7 @@ def test_a_worker_whose_broker_is_away_is_not_ready_but_live_and_ready_again(cre
 # ── Web ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@once_embedded
 def test_the_web_process_says_what_it_would_say_to_anybody(platform: Platform) -> None:
     port = str(free_port(set()))
     code, says = probed(platform, "web", PORT=port)
@@ -140,6 +146,7 @@ def test_the_web_process_says_what_it_would_say_to_anybody(platform: Platform) -
     wait_until(lambda: probed(platform, "web", PORT=port)[0] == 0, what="the web process is ready")
 
 
+@once_embedded
 def test_a_web_process_that_takes_calls_and_answers_none_is_not_live(platform: Platform) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         code, says = probed(platform, "web", "--live", PORT=str(silent.getsockname()[1]))

@@ -13,6 +13,7 @@ import pytest
 
 from chaos.proxy import Proxy
 from tests.platform import Platform, Process
+from tests.tiers import once_embedded
 from tests.waiting import wait_until
 
 RUNS = 15
@@ -30,6 +31,7 @@ def children(process: Process) -> set[int]:
     return {int(child) for listed in by_thread for child in listed.read_text().split()}
 
 
+@once_embedded
 def test_what_several_web_processes_count_is_one_figure_even_after_one_was_killed(platform: Platform) -> None:
     platform.migrate()
     secret = json.loads(platform.manage("api_keys", "create", "--name", "it", "--role", "admin", "--json"))["secret"]
