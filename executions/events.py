@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import structlog
-from structlog.contextvars import bound_contextvars, get_contextvars, merge_contextvars
+from structlog.contextvars import bound_contextvars, get_contextvars
 
 from executions import log_redaction, metrics
 
@@ -77,16 +77,10 @@ def _in_line(value: object) -> str:
     return text if text.isprintable() and " " not in text else repr(text)
 
 
-def _said_first(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """What the event brings, and after that what it is about; nothing that is empty."""
-    event = fields.pop("event")
-    around = [name for name in names() if name in fields]
-    own = {name: value for name, value in fields.items() if name not in around}
-    return {"event": event} | {
-        name: value
-        for name, value in (own | {name: fields[name] for name in around}).items()
-        if value is not None and value != ""
-    }
+def _and_around(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What the event brings, in the order given, and after that what it is about; nothing that is empty."""
+    said = {name: value for name, value in fields.items() if value is not None and value != ""}
+    return {**said, **{name: value for name, value in names().items() if name not in said}}
 
 
 def _as_record(
@@ -100,6 +94,6 @@ def _as_record(
 # Of our own, and not by `structlog.configure`: an app that has us installed may have its own.
 _logger: Any = structlog.wrap_logger(
     logging.getLogger("onbeat"),
-    processors=[merge_contextvars, _said_first, log_redaction.redact, _as_record],
+    processors=[_and_around, log_redaction.redact, _as_record],
     wrapper_class=structlog.stdlib.BoundLogger,
 )

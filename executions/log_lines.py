@@ -7,11 +7,10 @@ or a request is served carries its names, whoever wrote it; nothing that looks l
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from structlog.contextvars import merge_contextvars
 
 from executions import events, log_redaction
 
@@ -40,41 +39,38 @@ class TextLines(logging.Formatter):
         return log_redaction.without_secrets(super().formatException(ei))
 
 
-class JsonLines(structlog.stdlib.ProcessorFormatter):
-    def __init__(self) -> None:
-        super().__init__(
-            # Not as a chain before these: a handler that uses structlog itself has its records pass by it.
-            processors=[
-                merge_contextvars,
-                structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
-                structlog.stdlib.add_log_level,
-                structlog.stdlib.add_logger_name,
-                structlog.stdlib.ExtraAdder(allow=["status_code"]),
-                _own_fields,
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                log_redaction.redact,
-                _redact_event,
-                # Plain ASCII: half a character cannot be written, and some readers end a line at others.
-                structlog.processors.JSONRenderer(default=str),
-            ],
-        )
+class JsonLines(logging.Formatter):
+    """One object in each line: when, how bad, what, who said it, and the names and fields that belong to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+            "level": record.levelname.lower(),
+            "event": getattr(record, events.EVENT, ""),
+            "logger": record.name,
+            **(getattr(record, events.FIELDS, None) or _of_others(record)),
+        }
+        if record.exc_info:
+            said["exception"] = log_redaction.without_secrets(self.formatException(record.exc_info))
+        return str(_render(None, "", said))
+
+
+# Plain ASCII: half a character cannot be written, and some readers end a line at others.
+_render = structlog.processors.JSONRenderer(default=str)
+
+
+def _of_others(record: logging.LogRecord) -> dict[str, Any]:
+    """What somebody says who is not of ours, perhaps in fields: a handler may use structlog itself."""
+    said: Any = record.msg if isinstance(record.msg, dict) and "event" in record.msg else {"event": record.getMessage()}
+    fields = {str(name): value for name, value in said.items() if not str(name).startswith("_")}
+    if hasattr(record, "status_code"):
+        fields["status_code"] = record.status_code
+    return {
+        **events.names(),
+        **log_redaction.redact(None, "", fields),
+        "event": log_redaction.without_secrets(str(fields.get("event", ""))),
+    }
 
 
 def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
-
-
-def _own_fields(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Of an event of ours: its text alone, and its fields as they are."""
-    record = fields["_record"]
-    own = getattr(record, events.FIELDS, None)
-    first: dict[str, Any] = {"at": fields.pop("at"), "level": fields.pop("level"), "event": fields.pop("event", "")}
-    if own is None:
-        return first | dict(fields)
-    return {**first, "event": getattr(record, events.EVENT), **fields, **own}
-
-
-def _redact_event(_logger: Any, _method: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    fields["event"] = log_redaction.without_secrets(str(fields["event"]))
-    return fields

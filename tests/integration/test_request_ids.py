@@ -84,7 +84,7 @@ def test_errors_have_it_as_well(client: Client, path: str, status: int) -> None:
 
 
 def test_a_name_of_this_server_that_is_not_allowed_is_refused_with_it(client: Client) -> None:
-    answer = client.get("/health/ready", headers={HEADER: ASKED}, SERVER_NAME="elsewhere.example")
+    answer = client.get("/admin/login/", headers={HEADER: ASKED}, SERVER_NAME="elsewhere.example")
     assert (answer.status_code, answer[HEADER]) == (400, ASKED)
 
 
