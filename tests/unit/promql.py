@@ -1,11 +1,16 @@
-"""What a PromQL expression asks for: series, their labels, and whether it goes about counters as counters need it."""
+"""What a PromQL expression asks for: series, their labels, and whether it goes about counters as counters need it.
+
+It is compared with the registry of our metrics.
+"""
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import promql_parser
+
+from executions import metrics as registry
 
 # What each kind of metric may be put through: a counter's value alone depends on when its process began.
 _OF_COUNTERS = {"rate", "increase", "irate", "resets"}
@@ -17,10 +22,22 @@ _FROM_PROMETHEUS = {"up": _GIVEN, "ALERTS": {"alertname", "alertstate", "severit
 
 @dataclass(frozen=True)
 class Metric:
-    """`labels` has the values of each label, or none if they are names that people give."""
+    """`labels` has the values of each label, and none of those that are names or texts."""
 
     kind: str  # counter, gauge or histogram
-    labels: dict[str, set[str] | None] = field(default_factory=dict)
+    labels: dict[str, set[str]]
+
+
+def ours() -> dict[str, Metric]:
+    """As the code has them."""
+    import scheduler_project.urls  # noqa: F401 - all that is shown is loaded
+
+    found = {}
+    for metric in (*registry.COUNTED, *registry.GAUGES.values()):
+        is_counter = metric.name.endswith("_total")
+        kind = "histogram" if isinstance(metric, registry.Spread) else "counter" if is_counter else "gauge"
+        found[metric.name] = Metric(kind, {name: set(values) for name, values in metric.labels.items()})
+    return found
 
 
 def mistakes(expression: str, metrics: dict[str, Metric]) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from deploy.monitoring.grafana import dashboard
-from tests.unit.promql import mistakes, names
-from tests.unit.test_monitoring_metrics import METRICS
+from tests.unit.promql import mistakes, names, ours
 
+METRICS = ours()
 GRAFANA = Path(__file__).resolve().parents[2] / "deploy" / "monitoring" / "grafana"
 BOARD: dict[str, Any] = json.loads(dashboard.FILE.read_text(encoding="utf-8"))
 PANELS: dict[str, dict[str, Any]] = {

@@ -6,62 +6,25 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.promql import Metric, mistakes
+from tests.unit.promql import mistakes, ours
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
 
-METRICS = {
-    "onbeat_fires_planned_total": Metric("counter"),
-    "onbeat_published_total": Metric("counter", {"what": {"fire", "run", "retry"}}),
-    "onbeat_fires_skipped_total": Metric("counter", {"reason": {"misfire", "overlap", "paused", "other"}}),
-    "onbeat_leases_total": Metric("counter", {"result": {"won", "lost"}}),
-    "onbeat_attempts_total": Metric(
-        "counter", {"outcome": {"SUCCEEDED", "FAILED", "TIMED_OUT", "WORKER_LOST", "CANCELLED"}}
-    ),
-    "onbeat_executions_total": Metric("counter", {"state": {"SUCCEEDED", "DEAD", "CANCELLED"}}),
-    "onbeat_retries_total": Metric("counter"),
-    "onbeat_dead_letters_total": Metric("counter"),
-    "onbeat_warnings_total": Metric("counter", {"event": None}),
-    "onbeat_lateness_seconds": Metric("histogram"),
-    "onbeat_publish_seconds": Metric("histogram"),
-    "onbeat_confirm_seconds": Metric("histogram"),
-    "onbeat_tick_seconds": Metric("histogram"),
-    "onbeat_attempt_seconds": Metric("histogram"),
-    "onbeat_beat_tick_age_seconds": Metric("gauge"),
-    "onbeat_beat_clock_offset_seconds": Metric("gauge"),
-    "onbeat_beat_redis_degraded": Metric("gauge"),
-    "onbeat_beat_broker_away": Metric("gauge"),
-    "onbeat_beat_shards": Metric("gauge"),
-    "onbeat_worker_heartbeat_age_seconds": Metric("gauge"),
-    "onbeat_worker_running": Metric("gauge"),
-    "onbeat_build_info": Metric("gauge", {"version": None}),
-    "onbeat_database_up": Metric("gauge"),
-    "onbeat_sample_age_seconds": Metric("gauge"),
-    "onbeat_beats": Metric("gauge", {"state": {"ticking", "silent", "refusing"}}),
-    "onbeat_beats_without_redis": Metric("gauge"),
-    "onbeat_beats_without_broker": Metric("gauge"),
-    "onbeat_beats_tick_age_seconds": Metric("gauge"),
-    "onbeat_beats_clock_offset_seconds": Metric("gauge"),
-    "onbeat_workers": Metric("gauge", {"state": {"alive", "silent"}}),
-    "onbeat_workers_heartbeat_age_seconds": Metric("gauge"),
-    "onbeat_schedules": Metric("gauge", {"state": {"active", "due", "overdue"}}),
-    "onbeat_overdue_seconds": Metric("gauge"),
-    "onbeat_queue_waiting": Metric("gauge", {"queue": None}),
-    "onbeat_queue_running": Metric("gauge", {"queue": None}),
-    "onbeat_queue_oldest_seconds": Metric("gauge", {"queue": None}),
-    "onbeat_dead_letters_waiting": Metric("gauge"),
-    "onbeat_ledger_expected_fires_total": Metric("counter"),
-    "onbeat_ledger_recorded_fires_total": Metric("counter"),
-    "onbeat_ledger_missing_fires": Metric("gauge"),
-    "onbeat_ledger_age_seconds": Metric("gauge"),
-}
+METRICS = ours()
 RULES = {
     rule["alert"]: rule["expr"]
     for group in yaml.safe_load((MONITORING / "alerts.yml").read_text(encoding="utf-8"))["groups"]
     for rule in group["rules"]
 }
 NAME = re.compile(r"\bonbeat_\w+")
+
+
+def test_the_kinds_of_metrics_are_told_apart() -> None:
+    kinds = ("onbeat_retries_total", "onbeat_leases_total", "onbeat_tick_seconds", "onbeat_beats", "onbeat_beat_shards")
+    assert [METRICS[name].kind for name in kinds] == ["counter", "counter", "histogram", "gauge", "gauge"]
+    assert METRICS["onbeat_beats"].labels == {"state": {"ticking", "silent", "refusing"}}
+    assert METRICS["onbeat_queue_waiting"].labels == {"queue": set()}
 
 
 @pytest.mark.parametrize("alert", RULES)
