@@ -8,10 +8,10 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
-from tests.unit.doc_pages import page, section, tables
+from tests.unit.doc_pages import blocks, page, section, tables
 
 RULES_FILE = Path(__file__).resolve().parents[2] / "deploy" / "monitoring" / "alerts.yml"
-PAGE = "reference/alerts.md"
+PAGE, HOW_TO = "reference/alerts.md", "how-to/monitor.md"
 RULES: dict[str, dict[str, Any]] = {
     rule["alert"]: rule
     for group in yaml.safe_load(RULES_FILE.read_text(encoding="utf-8"))["groups"]
@@ -50,7 +50,7 @@ def test_a_rule_says_what_a_person_needs(name: str) -> None:
 def test_a_remedy_names_a_command_that_there_is(name: str) -> None:
     commands = re.findall(r"`\./onbeat ([a-z_]+)", RULES[name]["annotations"]["remedy"])
     assert commands, "a remedy begins with something to run"
-    assert set(commands) <= get_commands().keys()
+    assert set(commands) <= {*get_commands(), "probe"}
 
 
 def test_the_severities_are_those_of_the_page() -> None:
@@ -58,5 +58,23 @@ def test_the_severities_are_those_of_the_page() -> None:
 
 
 def test_no_alert_is_named_that_is_not_there() -> None:
-    text = page(PAGE) + RULES_FILE.read_text(encoding="utf-8")
+    text = page(PAGE) + page(HOW_TO) + RULES_FILE.read_text(encoding="utf-8")
     assert set(WORDS.findall(text)) == set(RULES)
+
+
+def test_what_alertmanager_is_told_to_keep_back_is_there_and_goes_to_a_receiver_that_there_is() -> None:
+    (written,) = [block for block in blocks(page(HOW_TO), "yaml") if "inhibit_rules" in block]
+    said = yaml.safe_load(written)
+    receivers = {receiver["name"] for receiver in said["receivers"]}
+    assert {said["route"]["receiver"], *(route["receiver"] for route in said["route"]["routes"])} == receivers
+    severities = {match.split('"')[1] for route in said["route"]["routes"] for match in route["matchers"]}
+    assert severities <= {rule["labels"]["severity"] for rule in RULES.values()}
+
+
+def test_the_five_numbers_lead_to_their_alerts() -> None:
+    (table,) = tables(section(page(HOW_TO), "Five numbers"))
+    assert len(table) == 5
+    for row in table:
+        metric, (alert, place) = row[0].split(",")[0], re.findall(r"\[(\w+)\]\(\S+#(\w+)\)", row[2])[0]
+        assert place == alert.lower()
+        assert metric in RULES[alert]["expr"]
