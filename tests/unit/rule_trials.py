@@ -94,14 +94,16 @@ class Trial:
 
 
 def _values(phases: list[tuple[float, str]]) -> str:
-    """In promtool's notation. The last phase is whatever is left; `-` is no sample."""
-    written, used = [], 0
+    """In promtool's notation. `-` is a series that is gone, which Prometheus notes at the first scrape without it."""
+    written = []
     for minutes, value in phases:
         count = round(minutes * _MINUTE)
-        used += count
-        step = "_" if value == "-" else value if "+" in value or "-" in value[1:] else f"{value}+0"
-        written.append(f"{step}x{count - 1}" if step != "_" else f"_x{count}")
-    return " ".join(written)
+        if value == "-":
+            written.append("stale" if count == 1 else f"stale _x{count - 1}")
+        else:
+            step = value if "+" in value or "-" in value[1:] else f"{value}+0"
+            written.append(f"{step}x{count - 1}")
+    return " ".join([*written, "stale"])
 
 
 def write(trials: list[Trial], rules: Path, into: Path) -> Path:

@@ -19,7 +19,7 @@ REFUSING = web("onbeat_beats", 'state="refusing"')
 ALIVE, WORKERS_SILENT = web("onbeat_workers", 'state="alive"'), web("onbeat_workers", 'state="silent"')
 WAITING, RUNNING = web("onbeat_queue_waiting", 'queue="default"'), web("onbeat_queue_running", 'queue="default"')
 OLDEST = web("onbeat_queue_oldest_seconds", 'queue="default"')
-MAIL = web("onbeat_queue_waiting", 'queue="mail"')
+MAIL, MAIL_RUNNING = web("onbeat_queue_waiting", 'queue="mail"'), web("onbeat_queue_running", 'queue="mail"')
 DEAD, UP, DATABASE = web("onbeat_dead_letters_waiting"), f"up{{{WEB}}}", web("onbeat_database_up")
 GIVEN_UP = beat("onbeat_dead_letters_total")
 OF_THE_WEB = [series for series in HEALTHY if series.startswith("onbeat_") and WEB in series]
@@ -65,7 +65,7 @@ TRIALS = [
     Trial(
         "the sample gets old",
         {web("onbeat_sample_age_seconds"): [(5, "6"), (60, "0+15")]},
-        {7: QUIET, 10: {"OnbeatSampleStale"}},
+        {11: QUIET, 13: {"OnbeatSampleStale"}},
     ),
     # ── Beats ────────────────────────────────────────────────────────────────────────────────────────────────────
     Trial(
@@ -152,7 +152,7 @@ TRIALS = [
     ),
     Trial(
         "the walk stops",
-        {web("onbeat_ledger_age_seconds"): [(5, "70"), (60, "70+15")]},
+        {web("onbeat_ledger_age_seconds"): [(5, "70"), (60, "70+60")]},
         {20: QUIET, 32: {"OnbeatInvariantNotChecked"}},
     ),
     # ── Work ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,19 +207,34 @@ TRIALS = [
     Trial("Prometheus is new, and a queue is long", {WAITING: [(120, "5000")]}, dict.fromkeys(range(60), QUIET)),
     Trial(
         "a queue that was not there grows",
-        {MAIL: [(20, "-"), (90, "0+10")], web("onbeat_queue_running", 'queue="mail"'): [(120, "1")]},
+        {MAIL: [(20, "-"), (90, "0+10")], MAIL_RUNNING: [(120, "1")]},
         {25: QUIET, 45: {"OnbeatQueueGrows"}},
     ),
     Trial("the oldest waits", {OLDEST: [(5, "3"), (60, "0+15")]}, {14: QUIET, 16: {"OnbeatQueueBehind"}}),
     Trial(
         "nobody takes from a queue of which nothing else is told",
         {MAIL: [(20, "-"), (90, "2")]},
-        {24: QUIET, 26: {"OnbeatQueueUnattended"}},
+        {29: QUIET, 31: {"OnbeatQueueUnattended"}},
     ),
     Trial(
         "nobody takes from a queue any more",
         {RUNNING: [(20, "2"), (90, "0")]},
-        {27: QUIET, 31: {"OnbeatQueueUnattended"}},
+        {34: QUIET, 36: {"OnbeatQueueUnattended"}},
+    ),
+    Trial(
+        "a queue is told of only while something waits in it, which is seldom and short",
+        {MAIL: [(0.25, "2"), (1, "-")] * 90},
+        dict.fromkeys(range(0, 110, 5), QUIET),
+    ),
+    Trial(
+        "a burst comes each quarter of an hour into a queue that is told of only then",
+        {MAIL: [(3, "900-75"), (12, "-")] * 8, MAIL_RUNNING: [(3, "2"), (12, "-")] * 8},
+        dict.fromkeys(range(0, 115, 5), QUIET),
+    ),
+    Trial(
+        "a burst is worked off in a queue that is told of only then",
+        {MAIL: [(20, "-"), (12, "3000-60"), (80, "-")], MAIL_RUNNING: [(20, "-"), (12, "2"), (80, "-")]},
+        dict.fromkeys(range(15, 60), QUIET),
     ),
     Trial("nothing waits and nothing runs", {WAITING: [(120, "0")], RUNNING: [(120, "0")]}, {60: QUIET}),
     Trial(

@@ -79,8 +79,8 @@ ROWS: dict[str, list[Panel]] = {
         ),
         stat(
             "Longest wait",
-            told("onbeat_queue_oldest_seconds"),
-            "How long the oldest execution of all queues has waited for a worker.",
+            f"{told('onbeat_queue_oldest_seconds')} or 0 * {told('onbeat_sample_age_seconds')}",
+            "How long the oldest execution of all queues has waited for a worker. 0: nothing waits.",
             (None, GREEN),
             (60, YELLOW),
             (300, RED),
@@ -208,7 +208,8 @@ ROWS: dict[str, list[Panel]] = {
     "Queues": [
         Panel(
             "Waiting",
-            "What is due or queued, and no worker has taken. A sawtooth is fine; a slope is not.",
+            "What is due or queued, and no worker has taken. A sawtooth is fine; a slope is not. A queue is shown "
+            "while something of it waits or runs.",
             {"{{queue}}": told("onbeat_queue_waiting", "queue")},
         ),
         Panel(

@@ -126,7 +126,8 @@ def rate(metric: str, by: str = "", labels: str = "") -> str:
 def quantile(share: float, histogram: str, by: str = "", window: str = "$__rate_interval") -> str:
     labels = BY_INSTANCE if by else ""
     groups = f"le, {by}" if by else "le"
-    return f"histogram_quantile({share}, sum by ({groups}) (rate({histogram}_bucket{labels}[{window}])))"
+    # Of nothing it is no number, and that is not 0 or more.
+    return f"histogram_quantile({share}, sum by ({groups}) (rate({histogram}_bucket{labels}[{window}]))) >= 0"
 
 
 def quantiles(histogram: str, name: str = "") -> dict[str, str]:
