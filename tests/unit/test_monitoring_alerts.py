@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.prometheus import promtool
+from tests.prometheus import promtool, quickened
 from tests.unit.rule_trials import FAILED, HEALTHY, SUCCEEDED, WEB, Trial, beat, late, web, write
 
 pytestmark = pytest.mark.prometheus
@@ -289,3 +289,34 @@ def test_each_alert_is_tried_to_fire() -> None:
 
 def test_no_two_trials_say_the_same() -> None:
     assert len({trial.says for trial in TRIALS}) == len(TRIALS)
+
+
+def test_rules_that_are_quickened_for_tests_differ_in_their_times_alone() -> None:
+    rules = """
+    groups:
+      - name: some
+        rules:
+          - alert: Slow
+            expr: max by (queue) (avg_over_time(a[10m] offset 1h)) > 600 and rate(b[30s]) > 0
+            for: 15m
+          - alert: Gone
+            expr: absent(c)
+            for: 1m
+          - alert: Waits
+            expr: d > 0
+            for: 1h
+    """
+    expected = "max by (queue) (avg_over_time(a[20s] offset 120s)) > 600 and rate(b[4s]) > 0"
+    (group,) = yaml.safe_load(quickened(rules, 30))["groups"]
+    assert group["interval"] == "1s"
+    assert group["rules"] == [
+        {"alert": "Slow", "expr": expected, "for": "30s"},
+        {"alert": "Gone", "expr": "absent(c)", "for": "8s"},
+        {"alert": "Waits", "expr": "d > 0", "for": "30s"},
+    ]
+
+
+def test_the_quickened_rules_are_read_as_well(tmp_path: Path) -> None:
+    (tmp_path / RULES.name).write_text(quickened(RULES.read_text(encoding="utf-8")))
+    is_good, said = promtool("check", "rules", str(tmp_path / RULES.name))
+    assert is_good, said
