@@ -11,13 +11,14 @@ from workers.models import Worker
 
 HEARTBEAT_AGE = Gauge("onbeat_worker_heartbeat_age_seconds", "Since this worker last wrote its signs of life.")
 RUNNING = Gauge("onbeat_worker_running", "Executions that its processes or threads run at this moment.")
+_TOLD_OF = timedelta(hours=1)  # the registry keeps who is gone for a day, for whoever asks what happened
 WORKERS = Gauge(
     "onbeat_workers",
-    "Registered workers: alive; silent, gone without signing off or cut off.",
+    "Registered workers: alive; silent for up to an hour, gone without signing off or cut off.",
     {"state": ("alive", "silent")},
 )
 OLDEST_HEARTBEAT = Gauge(
-    "onbeat_workers_heartbeat_age_seconds", "Since the registered worker that was heard of longest ago was heard of."
+    "onbeat_workers_heartbeat_age_seconds", "Since the worker was heard of that was heard of longest ago in an hour."
 )
 
 
@@ -29,6 +30,7 @@ def of_one(*, heartbeat_age_seconds: float, running: int) -> Iterator[Any]:
 def of_all(now: datetime) -> Iterator[Any]:
     """In one statement."""
     lost = timedelta(seconds=settings.ONBEAT_WORKERS_LOST_AFTER_SECONDS)
-    ages = [now - heartbeat_at for heartbeat_at in Worker.objects.values_list("heartbeat_at", flat=True)]
+    heard = Worker.objects.alive_since(now - _TOLD_OF).values_list("heartbeat_at", flat=True)
+    ages = [now - heartbeat_at for heartbeat_at in heard]
     yield WORKERS.of({"alive": sum(age < lost for age in ages), "silent": sum(age >= lost for age in ages)})
     yield OLDEST_HEARTBEAT.of(max(0.0, max(ages).total_seconds()) if ages else 0.0)
