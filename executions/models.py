@@ -34,6 +34,7 @@ def choices(names: type[State] | type[Outcome] | type[Trigger]) -> list[tuple[st
 
 # Ends that people look for; each of these states has indexes in the order of a list.
 UNUSUAL_ENDS = (State.DEAD, State.CANCELLED, State.SKIPPED)
+BAD_OUTCOMES = [Outcome.FAILED.value, Outcome.TIMED_OUT.value, Outcome.WORKER_LOST.value]
 _UNUSUAL = Q(state__in=[state.value for state in UNUSUAL_ENDS])
 
 
@@ -236,6 +237,10 @@ class Attempt(models.Model):
         ordering = ["number"]
         constraints = [
             models.UniqueConstraint(fields=["execution", "number", "fire_time"], name="onbeat_attempt_once_per_number"),
+        ]
+        indexes = [
+            # What went wrong lately. What goes as it should is not in it.
+            models.Index(fields=["finished_at"], condition=Q(outcome__in=BAD_OUTCOMES), name="onbeat_attempt_bad"),
         ]
 
     def __str__(self) -> str:
