@@ -130,8 +130,10 @@ def parts_of_header(value: str) -> Iterator[str]:
         yield plain.partition(":")[2]
 
 
-def of_request(*, signing_keys: Iterable[str], headers: Iterable[str], completion_url: str) -> Redactor:
+def of_request(
+    *, signing_keys: Iterable[str], headers: Iterable[str], completion_url: str, others: Iterable[str] = ()
+) -> Redactor:
     """For what comes back to a request that was sent with these."""
     secrets = {key.removeprefix(PREFIX) for key in signing_keys}
     secrets |= {part for value in headers for part in parts_of_header(value)}
-    return Redactor(secrets | {completion_url.rpartition("/")[2]})
+    return Redactor(secrets | {completion_url.rpartition("/")[2], *others})

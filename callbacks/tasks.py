@@ -56,6 +56,7 @@ class Call:
     target: HttpTarget
     url: WebAddress
     material: Material = field(repr=False)
+    payload: Any = field(default=None, repr=False)  # in place of the execution's
 
     @property
     def limit_seconds(self) -> float:
@@ -76,7 +77,10 @@ class CallbackTask(TrackedTask):
 
     @contextmanager
     def admission(self, delivery: Delivery) -> Iterator[NotNow | None]:
-        call = reaching_database(lambda: _call_of(delivery.execution_id), SHORT_SECONDS)
+        call = reaching_database(lambda: self.call_of(delivery.execution_id), SHORT_SECONDS)
+        if isinstance(call, NotNow):
+            yield call
+            return
         token = _admitted.set(call)
         try:
             if isinstance(call, GaveUp):
@@ -87,6 +91,10 @@ class CallbackTask(TrackedTask):
                     yield not_now
         finally:
             _admitted.reset(token)
+
+    def call_of(self, execution_id: UUID) -> Call | GaveUp | NotNow:
+        """What is to be sent for an execution; or why never, or why not now."""
+        return _call_of(execution_id)
 
 
 def _call_of(execution_id: UUID) -> Call | GaveUp:
@@ -109,12 +117,17 @@ def _call_of(execution_id: UUID) -> Call | GaveUp:
 @shared_task(name=HTTP_TASK, base=CallbackTask, typing=False)
 def http(**payload: Any) -> Any:
     """Send the request of this job, with the payload as its body."""
+    return send_admitted(payload)
+
+
+def send_admitted(payload: dict[str, Any]) -> Any:
+    """What this thread was admitted to, sent and judged."""
     run = context.current()
     try:
         call = _admitted.get(GaveUp(_NO_REQUEST))
         if isinstance(call, GaveUp):
             raise call
-        return _made(run, call, payload)
+        return _made(run, call, payload if call.payload is None else call.payload)
     except GaveUp:
         run.wish = Wish(gives_up=True)
         raise
@@ -135,7 +148,10 @@ def _made(run: Context, call: Call, payload: dict[str, Any]) -> Any:
     except Forbidden as error:
         raise Forbidden(f"{call.target.shown}: {error}") from None
     redactor = redaction.of_request(
-        signing_keys=material.signing_keys, headers=material.headers.values(), completion_url=completion_url
+        signing_keys=material.signing_keys,
+        headers=material.headers.values(),
+        completion_url=completion_url,
+        others=material.others,
     )
     run.response = verdicts.kept(answer, asked=call.target.shown, redactor=redactor)
     return _judged(run, call, answer, began=began)

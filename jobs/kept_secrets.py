@@ -9,9 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from functools import partial
+from typing import Any
 
+from django.apps import apps
 from django.db import IntegrityError, transaction
-from django.db.models import Count, Q
+from django.db.models import Count, ProtectedError, Q
 from django.views.decorators.debug import sensitive_variables
 
 from executions.clock import database_now
@@ -43,6 +46,7 @@ class Material:
 
     signing_keys: tuple[str, ...] = field(default=(), repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # by the name of the header
+    others: tuple[str, ...] = field(default=(), repr=False)  # what else of the request is secret
 
 
 @sensitive_variables()
@@ -158,7 +162,13 @@ def remove(name: str) -> None:
             raise SecretInUse(
                 "name", f"The secret {name!r} is used by {', '.join(users[:3])}{more}; change or archive them first."
             )
-        secret.delete()
+        try:
+            secret.delete()
+        except ProtectedError as error:
+            users = sorted(map(str, error.protected_objects))
+            raise SecretInUse(
+                "name", f"The secret {name!r} is used by the receiver {users[0]!r}; give that another one first."
+            ) from None
 
 
 def reseal() -> int:
@@ -172,7 +182,27 @@ def reseal() -> int:
                 name = part.secret.name
                 raise InvalidSecret("name", f"Nothing was changed: {name!r} cannot be opened, {error}.") from None
         SecretPart.objects.bulk_update(parts, ["sealed"])
-    return len(parts)
+        return len(parts) + sum(map(_reseal_columns, _that_seal_columns()))
+
+
+@sensitive_variables()
+def _reseal_columns(model: Any) -> int:
+    rows = list(model._default_manager.select_for_update(of=("self",)))
+    count = 0
+    for row in rows:
+        for column in filter(partial(getattr, row), model.SEALED):
+            try:
+                setattr(row, column, vault.seal(vault.opened(getattr(row, column))))
+            except vault.CannotOpen as error:
+                raise InvalidSecret("name", f"Nothing was changed: {str(row)!r} cannot be opened, {error}.") from None
+            count += 1
+    model._default_manager.bulk_update(rows, model.SEALED)
+    return count
+
+
+def _that_seal_columns() -> list[Any]:
+    """Models of other apps that keep sealed texts of their own, and name the columns."""
+    return [model for model in apps.get_models() if getattr(model, "SEALED", ())]
 
 
 def jobs_that_name(name: str) -> list[str]:
@@ -201,6 +231,12 @@ def that_cannot_be_opened() -> list[str]:
             vault.opened(part)
         except vault.CannotOpen:
             sealed.append(name)
+    for model in _that_seal_columns():
+        for row in model._default_manager.all():
+            try:
+                _ = [vault.opened(getattr(row, column)) for column in model.SEALED if getattr(row, column)]
+            except vault.CannotOpen:
+                sealed.append(str(row))
     return sorted(set(sealed))
 
 
