@@ -56,6 +56,7 @@ INSTALLED_APPS = [
     "beat.apps.BeatConfig",
     "workers.apps.WorkersConfig",
     "callbacks.apps.CallbacksConfig",
+    "notifications.apps.NotificationsConfig",
     "access.apps.AccessConfig",
     "api.apps.ApiConfig",
     "terminal.apps.TerminalConfig",
@@ -271,6 +272,9 @@ if ONBEAT_CALLBACKS_URL:
     env.address("ONBEAT_CALLBACKS_URL", ONBEAT_CALLBACKS_URL, ("https", "http"))
 # Whoever knows one of these can read the stored secrets. The first seals, each one opens.
 ONBEAT_CALLBACKS_SECRET_KEYS = ENVIRONMENT.secrets("ONBEAT_CALLBACKS_SECRET_KEYS", at_least=32)
+
+# ── notifications ────────────────────────────────────────────────────────────────────────────────────────────────
+ONBEAT_NOTIFICATIONS_REPEAT_SECONDS = ENVIRONMENT.seconds("ONBEAT_NOTIFICATIONS_REPEAT_SECONDS", 3600)
 
 # ── access ───────────────────────────────────────────────────────────────────────────────────────────────────────
 ONBEAT_ACCESS_AUDIT_DAYS = ENVIRONMENT.integer("ONBEAT_ACCESS_AUDIT_DAYS", 365, at_least=1, at_most=36_600)

@@ -4,15 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import connection
+from django.db.models import Model
 from django.test import TransactionTestCase
 
 from access.models import ApiKey, AuditEntry, IdempotentAnswer, LoginBucket
 from callbacks.models import Host, HostCall
 from executions.models import Attempt, DeadMessage, Execution, HourlyCount, HourlyTotal, QueueSample, RunKey
 from jobs.models import Job, JobVersion, Schedule, Secret, SecretPart, StoredForecast
+from notifications.models import Lookout, Notice, Receiver, Sighting, Trouble
 
 # From the ones that point to the ones pointed at.
-_TABLES = [DeadMessage, HourlyCount, HourlyTotal, QueueSample, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
+_TABLES: list[type[Model]] = [Notice, Trouble, Sighting, Lookout, Receiver]
+_TABLES += [DeadMessage, HourlyCount, HourlyTotal, QueueSample, Attempt, Execution, RunKey, JobVersion, Schedule, Job]
 _TABLES += [ApiKey, AuditEntry, IdempotentAnswer, LoginBucket, HostCall, Host, SecretPart, Secret, StoredForecast]
 
 

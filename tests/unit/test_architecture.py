@@ -11,12 +11,14 @@ MAY_IMPORT = {
     "executions": set(),
     "jobs": {"executions"},
     "access": {"executions", "jobs"},
-    "beat": {"access", "jobs", "executions"},
+    # The part that beats need imports neither callbacks nor workers: see below.
+    "beat": {"access", "jobs", "executions", "notifications"},
     "workers": {"jobs", "executions"},
     "callbacks": {"access", "workers", "jobs", "executions"},
-    "api": {"access", "beat", "callbacks", "workers", "jobs", "executions"},
-    "console": {"access", "api", "beat", "callbacks", "workers", "jobs", "executions"},
-    "terminal": {"access", "api", "beat", "callbacks", "workers", "jobs", "executions"},
+    "notifications": {"callbacks", "workers", "jobs", "executions"},
+    "api": {"access", "beat", "callbacks", "notifications", "workers", "jobs", "executions"},
+    "console": {"access", "api", "beat", "callbacks", "notifications", "workers", "jobs", "executions"},
+    "terminal": {"access", "api", "beat", "callbacks", "notifications", "workers", "jobs", "executions"},
     "launcher": set(),
     "chaos": {"access", "beat", "executions", "jobs", "launcher", "scheduler_project", "workers"},
     "scheduler_project": {"access", "api", "callbacks", "console", "executions", "jobs", "beat", "workers", "launcher"},
@@ -34,6 +36,7 @@ PURE += ["terminal/doctor/findings.py", "executions/rabbitmq_api.py"]
 PURE += [f"chaos/{name}.py" for name in ("plan", "walk", "judge", "policies", "journal", "ledger")]
 PURE += [f"chaos/rules/{name}.py" for name in ("fires", "runs", "ends", "callers")]
 PURE += [f"jobs/moving_in/{name}.py" for name in ("sources", "keys", "celery_cron", "clock_changes", "translation")]
+PURE += [f"notifications/{name}.py" for name in ("kinds", "masking", "wording", "bodies", "refusals")]
 PURE += [f"benchmarks/report/{name}.py" for name in ("growth", "plots", "wording")]
 FORBIDDEN_NAMES = {"utils", "helpers", "services", "common", "managers", "constants"}
 # A person's word for PostgreSQL, Redis and RabbitMQ, and the command's name: not a drawer for odds and ends.
@@ -67,6 +70,17 @@ def test_imports_between_the_packages_point_one_way(package: str) -> None:
 def test_access_takes_nothing_of_jobs_but_its_refusals() -> None:
     names = {name for path in modules("access") for name in imported(path) if name.split(".")[0] == "jobs"}
     assert names == {"jobs.refusals"}
+
+
+def test_of_notifications_the_delivery_alone_knows_workers_and_callbacks() -> None:
+    """So that beats, which look for what is to be told, load neither."""
+    knowing = {
+        path.name
+        for path in modules("notifications")
+        for name in imported(path)
+        if name.split(".")[0] in {"callbacks", "workers"}
+    }
+    assert knowing == {"tasks.py"}
 
 
 @pytest.mark.parametrize("path", PURE)
