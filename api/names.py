@@ -32,6 +32,7 @@ _POINTERS = {
     "misfire_limit": "/schedule/misfire/limit",
     "timeout_seconds": "/timeout",
     "stop_grace_seconds": "/stop_grace",
+    "late_after_seconds": "/late_after",
     "retry.initial_seconds": "/retry/initial_delay",
     "retry.cap_seconds": "/retry/max_delay",
 }
@@ -42,6 +43,7 @@ _WORDS = {
     "misfire_limit": "misfire.limit",
     "jitter_seconds": "jitter",
     "stop_grace_seconds": "stop_grace",
+    "late_after_seconds": "late_after",
     "timeout_seconds": "timeout",
     "is_asynchronous": "asynchronous",
     "initial_seconds": "initial_delay",

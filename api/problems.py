@@ -31,6 +31,7 @@ from jobs.refusals import (
     TooLate,
     shown,
 )
+from notifications.refusals import NoSuchReceiver
 
 MEDIA_TYPE = "application/problem+json"
 API_ROOT = "/api/"
@@ -145,7 +146,7 @@ def _of_refusal(error: Refused) -> Problem:
     match error:
         case StaleVersion():
             return Problem(HTTPStatus.PRECONDITION_FAILED, str(error), current_version=error.current)
-        case NoSuchJob() | NoSuchSecret():
+        case NoSuchJob() | NoSuchSecret() | NoSuchReceiver():
             return not_there(str(error))
         case KeyTaken() | JobIsOver() | SecretInUse() | TooLate():
             return Problem(HTTPStatus.CONFLICT, str(error))

@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "reference" / "commands.md"
 COMMANDS = reference.commands()
 FOR_PEOPLE = [
     *("jobs", "executions", "dead_letters", "queues", "workers", "beats", "stats", "preview", "explain", "dst_report"),
-    *("retention", "api_keys", "secrets", "import_beat", "doctor", "commands"),
+    *("retention", "api_keys", "secrets", "notifications", "import_beat", "doctor", "commands"),
 ]
 OTHERS = ["prepare", "run_beat", "upkeep", "worker"]
 

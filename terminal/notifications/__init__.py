@@ -1,0 +1,1 @@
+"""`notifications`: who is told, and what."""
