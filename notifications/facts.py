@@ -11,6 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef
+from django.db.models.functions import Left, Right
 
 from executions import many_rows
 from executions.models import BAD_OUTCOMES, Attempt, Execution
@@ -19,7 +20,10 @@ from notifications.kinds import TASK
 from notifications.masking import line_of
 from notifications.models import Sighting
 
-AT_ONCE = 500
+AT_ONCE = 1000
+# An error may be long, and there may be many: what a line of it is made of stands at one of its ends.
+_ENDS_OF_ERROR = (Left("error", 400), Right("error", 1000))
+_OF_A_TRACEBACK = "Traceback "
 
 
 @dataclass(frozen=True)
@@ -49,18 +53,18 @@ def unseen(look_from: datetime) -> Seen:
         Attempt.objects.filter(outcome__in=BAD_OUTCOMES, finished_at__gte=look_from)
         .exclude(Exists(known))
         .order_by("finished_at")
-        .values_list("execution_id", "number", "finished_at", "outcome", "error")[:AT_ONCE]
+        .values_list("execution_id", "number", "finished_at", "outcome", *_ENDS_OF_ERROR)[:AT_ONCE]
     )
     known = Sighting.objects.filter(execution_id=OuterRef("pk"), attempt=OuterRef("attempt"))
     dead = list(
         Execution.objects.filter(state=State.DEAD, handled_at=None, finished_at__gte=look_from)
         .exclude(Exists(known))
         .order_by("finished_at")
-        .values_list("pk", "attempt", "finished_at", "error")[:AT_ONCE]
+        .values_list("pk", "attempt", "finished_at", *_ENDS_OF_ERROR)[:AT_ONCE]
     )
     # The last attempt of a dead letter is the same fact.
-    told = {(pk, number): (at, "", error) for pk, number, at, error in dead if at is not None}
-    told |= {(pk, number): (at, outcome, error) for pk, number, at, outcome, error in ended}
+    told = {(pk, number): (at, "", _line(*error)) for pk, number, at, *error in dead if at is not None}
+    told |= {(pk, number): (at, outcome, _line(*error)) for pk, number, at, outcome, *error in ended}
     if not told:
         return Seen((), None)
     many_rows.insert(
@@ -94,12 +98,16 @@ def _facts(told: dict[tuple[UUID, int], tuple[datetime, str, str]]) -> list[Fact
                 attempt=number,
                 at=at,
                 outcome=outcome,
-                error=line_of(error),
+                error=error,
                 is_dead=is_last and state == State.DEAD,
                 next_at=available_at if waits else None,
             )
         )
     return sorted(found, key=lambda fact: fact.at)
+
+
+def _line(beginning: str, end: str) -> str:
+    return line_of(f"{_OF_A_TRACEBACK}\n{end}" if beginning.startswith(_OF_A_TRACEBACK) else beginning)
 
 
 def forget(before: datetime) -> int:

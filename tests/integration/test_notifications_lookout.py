@@ -62,6 +62,24 @@ def test_who_wants_dead_letters_alone_hears_of_no_retries(noon: datetime) -> Non
     assert not Trouble.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ("ValueError: no\nand more", "ValueError: no"),
+        (
+            "Traceback (most recent call last):\n" + '  File "x.py", line 1, in y\n' * 500 + "app.Odd: the last word",
+            "app.Odd: the last word",
+        ),
+        ("connecting to postgres://app:hunter2@db failed", "connecting to postgres://[hidden]@db failed"),
+    ],
+)
+def test_of_an_error_one_line_is_told_without_secrets(noon: datetime, error: str, line: str) -> None:
+    a_receiver(now=noon)
+    fails(a_job(now=noon, max_attempts=1), noon, error=error)
+    (notice,) = look(noon + MINUTE)
+    assert notice.said["error"] == line
+
+
 def test_a_lost_worker_is_a_failure(noon: datetime) -> None:
     a_receiver(now=noon)
     claimed(planned(a_job(now=noon), noon + MINUTE), now=noon + MINUTE)
