@@ -82,6 +82,7 @@ UNFOLD: dict[str, Any] = {
                     _entry("Queues", "stacks", "queues"),
                     _entry("Workers", "engineering", "onbeat_workers_worker_changelist"),
                     _entry("Beats", "ecg_heart", "onbeat_beat_beat_changelist"),
+                    _entry("Notifications", "notifications", "onbeat_notifications_receiver_changelist"),
                     _entry("Callback hosts", "webhook", "onbeat_callbacks_host_changelist"),
                 ],
             },

@@ -73,7 +73,7 @@ class Trouble(models.Model):
 
     receiver = models.ForeignKey(Receiver, on_delete=models.CASCADE, related_name="troubles", db_index=False)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+", db_index=False, db_constraint=False)
-    kind = models.CharField(max_length=16)
+    kind = models.CharField(max_length=16, choices=[(k.value, k.in_words.capitalize()) for k in Kind])
     began_at = models.DateTimeField()
     last_at = models.DateTimeField(help_text="When the last fact of it happened.")
     untold = models.PositiveIntegerField(default=0, help_text="Facts since it was told last.")
@@ -93,6 +93,10 @@ class Trouble(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of job {self.job_id}"
+
+    @property
+    def in_words(self) -> str:
+        return Kind(self.kind).in_words
 
 
 class Sighting(models.Model):

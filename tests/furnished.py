@@ -11,6 +11,7 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
+from django.urls import get_resolver
 from django.urls.resolvers import URLResolver
 from django_celery_results.models import TaskResult
 
@@ -26,6 +27,9 @@ from jobs import definitions, runs
 from jobs.http_target import HttpTarget
 from jobs.models import Job, JobState, Schedule
 from jobs.recurrence import Cron, Once
+from notifications import receivers
+from notifications.kinds import Kind
+from notifications.models import Notice, Receiver, Trouble
 from tests.inhabited import inhabit
 from tests.making import a_job, claimed, planned
 from workers.models import Worker
@@ -64,6 +68,7 @@ def furnish(now: datetime) -> Furniture:
     )
     for _ in range(5):
         hosts.went_wrong("https://down.example", "it answered 500", began=now, now=now)
+    _who_is_told(executions["dead"][0], now)
     TaskResult.objects.create(task_id="7", task_name="their.task", status="FAILURE", traceback="boom", worker="w")
     ids = _ids()
     ids["onbeat_executions/execution"] = [pks[0] for pks in executions.values()]
@@ -117,8 +122,30 @@ def _who_did_what(now: datetime) -> None:
     )
 
 
+def _who_is_told(dead: str, now: datetime) -> None:
+    """Of a dead letter, and of a test whose delivery is past its days."""
+    url = "https://hooks.example.com/services/T0P/S3CRETPATH"
+    receiver = receivers.create("ops", template="slack", url=url, jobs=["pla*"], by="ada", now=now).receiver
+    said = {"job": "plain", "execution": dead, "attempt": 1, "outcome": "FAILED", "error": "KeyError: <b>7</b>"}
+    said |= {"at": now.isoformat(), "began_at": now.isoformat(), "count": 3, "is_dead": True}
+    Notice.objects.create(
+        receiver=receiver,
+        kind=Kind.DEAD_LETTER,
+        subject="1",
+        about="plain",
+        job_key="plain",
+        said=said,
+        made_at=now,
+        execution_id=dead,
+    )
+    Notice.objects.create(receiver=receiver, kind=Kind.TEST, subject="2", about="test ops", made_at=now)
+    Trouble.objects.create(
+        receiver=receiver, job=Job.objects.get(key="plain"), kind=Kind.LATENESS, began_at=now, last_at=now, untold=1
+    )
+
+
 _SHOWN: tuple[type[Model], ...] = (
-    *(ApiKey, AuditEntry, User, Group, Beat, Worker, Host),
+    *(ApiKey, AuditEntry, User, Group, Beat, Worker, Host, Receiver),
     *(DeadMessage, TaskResult),
 )
 

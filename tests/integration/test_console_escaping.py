@@ -17,6 +17,8 @@ from beat.models import Beat
 from executions.clock import database_now
 from executions.models import DeadMessage
 from jobs.models import Job, JobVersion, Schedule
+from notifications.kinds import Kind
+from notifications.models import Notice
 from tests.furnished import ROOT, Furniture, everywhere
 from tests.tiers import once_embedded
 from tests.visiting import confirm, root
@@ -26,6 +28,7 @@ pytestmark = [pytest.mark.django_db, once_embedded]
 # As it is written, or with quotes that could end an attribute.
 RAW = ("<script>alert", "<img src=x", "</textarea></textarea>", "'\"hey", '&#x27;"hey', "'&quot;hey")
 LABELS = ("onbeat_jobs", "onbeat_executions", "onbeat_beat", "onbeat_workers", "onbeat_callbacks", "onbeat_access")
+LABELS += ("onbeat_notifications",)
 # What the product itself chose, or what no page could be found without.
 KEPT = {
     "StoredForecast.counts",
@@ -41,6 +44,9 @@ KEPT |= {"TaskResult.task_id", "User.username", "User.password", "JobVersion.def
 NOT_SHOWN = {"Secret.hosts", "Secret.changed_by", "HourlyCount.queue", "HourlyTotal.queue", "QueueSample.queue"}
 NOT_SHOWN |= {f"IdempotentAnswer.{name}" for name in ("owner", "key", "fingerprint", "body", "headers")}
 NOT_SHOWN |= {"TaskResult.result", "TaskResult.meta", "Execution.response", "Snapshot.name", "Snapshot.figures"}
+NOT_SHOWN |= {"Receiver.sealed_url", "Receiver.sealed_key", "Trouble.said", "Notice.subject", "Notice.about"}
+NOT_SHOWN |= {"Notice.job_key", "Receiver.events"}
+KEPT |= {"Notice.said"}
 
 
 def hostile(name: str = "") -> str:
@@ -54,7 +60,15 @@ HOSTILE = hostile()
 def in_json(name: str) -> Any:
     """As this column holds it; anything, where any JSON may be."""
     text = hostile(name)
-    if name in ("Job.args", "Job.tags", "Execution.args", "Worker.queues", "Worker.tasks", "Secret.hosts"):
+    if name in (
+        "Job.args",
+        "Job.tags",
+        "Execution.args",
+        "Worker.queues",
+        "Worker.tasks",
+        "Secret.hosts",
+        "Receiver.jobs",
+    ):
         return [text]
     if name == "Job.retry":
         return {"retry_on": [text], "give_up_on": [text], "backoff": "FIXED"}
@@ -123,7 +137,10 @@ def _by_hand(there: Furniture) -> set[str]:
         words = {"owner": text, "tags": [text], "task": text, "kwargs": {text: version.version}}
         definition = {**version.definition, **words, "args": [text, version.version]}
         JobVersion.objects.filter(pk=version.pk).update(definition=definition)
-    return {"Job.http", "Schedule.expression", "JobVersion.definition"}
+    text = hostile("Notice.said")
+    for notice in Notice.objects.filter(kind=Kind.DEAD_LETTER):
+        Notice.objects.filter(pk=notice.pk).update(said={**notice.said, "job": text, "error": text})
+    return {"Job.http", "Schedule.expression", "JobVersion.definition", "Notice.said"}
 
 
 def check(response: HttpResponse, where: str) -> None:

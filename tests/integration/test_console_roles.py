@@ -28,6 +28,7 @@ VIEWER, OPERATOR, EDITOR, ADMIN = Role
 NOBODY = None
 JOB, EXECUTION = "onbeat_jobs/job/", "onbeat_executions/execution/"
 KEYS = "onbeat_access/apikey/"
+RECEIVER = "onbeat_notifications/receiver/"
 # To look at each address, by hand, so that a view that asks for less is caught.
 NEEDS: dict[str, Role | None] = {
     "dead-letters/": VIEWER,
@@ -45,16 +46,20 @@ NEEDS: dict[str, Role | None] = {
     f"{JOB}<object_id>/versions/": VIEWER,
     f"{EXECUTION}<object_id>/cancel/": OPERATOR,
     f"{EXECUTION}<object_id>/replay/": OPERATOR,
+    f"{RECEIVER}<object_id>/edit/": ADMIN,
+    f"{RECEIVER}<object_id>/remove/": ADMIN,
 }
 BY_POST_ALONE = {f"{JOB}<object_id>/run-now/", f"{JOB}<object_id>/resume/"}
 BY_POST_ALONE |= {f"{EXECUTION}act/", f"{EXECUTION}<object_id>/retry/"}
+BY_POST_ALONE |= {f"{RECEIVER}<object_id>/test/"}
 MODELS = {JOB: VIEWER, EXECUTION: VIEWER, KEYS: ADMIN, "onbeat_access/auditentry/": ADMIN}
 MODELS |= dict.fromkeys(["onbeat_beat/beat/", "onbeat_workers/worker/", "onbeat_callbacks/host/"], VIEWER)
+MODELS |= {RECEIVER: VIEWER}
 MODELS |= dict.fromkeys(["onbeat_executions/deadmessage/", "django_celery_results/taskresult/"], VIEWER)
 for _model, _role in MODELS.items():
     NEEDS |= {_model: _role, f"{_model}<path:object_id>/change/": _role}
     NEEDS |= {f"{_model}add/": NOBODY, f"{_model}<path:object_id>/delete/": NOBODY}
-NEEDS |= {f"{JOB}add/": EDITOR, f"{KEYS}add/": ADMIN}
+NEEDS |= {f"{JOB}add/": EDITOR, f"{KEYS}add/": ADMIN, f"{RECEIVER}add/": ADMIN}
 # Redirects to a page above, and what Django keeps by permissions of its own.
 OTHERS = {f"{model}<path:object_id>/{page}" for model in MODELS for page in ("", "history/")}
 OTHERS |= {"search/", "login/", "logout/", "autocomplete/", "jsi18n/", "password_change/", "password_change/done/"}
@@ -104,6 +109,13 @@ def deeds(there: Furniture) -> Iterator[Deed]:
         yield Deed(OPERATOR, f"{ROOT}dead-letters/{verb}/", said, f"dead_letter.{verb}")
         said = {**yes, "selected": there.messages, "note": "decided"}
         yield Deed(OPERATOR, f"{ROOT}dead-letters/messages/{verb}/", said, f"dead_message.{verb}")
+    (ops,) = there.ids[RECEIVER[:-1]]
+    told = {**yes, "template": "slack", "url": "https://hooks.example.com/x", "dead_letter": "on"}
+    told |= {"late_after_seconds": "60", "most_per_hour": "5"}
+    yield Deed(OPERATOR, f"{ROOT}{RECEIVER}{ops}/test/", {}, "receiver.test")
+    yield Deed(ADMIN, f"{ROOT}{RECEIVER}add/", {**told, "name": "new"}, "receiver.create")
+    yield Deed(ADMIN, f"{ROOT}{RECEIVER}{ops}/edit/", told, "receiver.change")
+    yield Deed(ADMIN, f"{ROOT}{RECEIVER}{ops}/remove/", yes, "receiver.remove")
     yield Deed(ADMIN, f"{ROOT}{KEYS}add/", {**yes, "name": "new", "role": "viewer"}, "api_key.create")
     valid = ApiKey.objects.get(name="billing")
     yield Deed(ADMIN, f"{ROOT}{KEYS}", {**yes, "action": "revoke", "_selected_action": valid.pk}, "api_key.revoke")
