@@ -129,7 +129,7 @@ def page(request: HttpRequest, object_id: str) -> HttpResponse:
         "receiver": receiver,
         "events": [event.replace("_", " ") for event in receiver.events],
         "deliveries": deliveries.latest(receiver),
-        "troubles": deliveries.troubles_of(receiver),
+        "in_trouble": deliveries.troubles_of(receiver),
         "preview": letters.example(Template(receiver.template), receiver=receiver.name, now=now),
         "now": now,
         "may_operate": may(request, Role.OPERATOR),
@@ -163,7 +163,7 @@ class ReceiverForm(forms.Form):
         required=False,
         label="URL",
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Kept sealed and shown to nobody.",
+        help_text="Kept sealed and shown to nobody. PagerDuty's own, if it is empty there.",
     )
     routing_key = forms.CharField(
         required=False,

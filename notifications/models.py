@@ -48,6 +48,8 @@ class Receiver(models.Model):
 
     class Meta:
         db_table = "onbeat_receiver"
+        verbose_name = "receiver of notifications"
+        verbose_name_plural = "receivers of notifications"
         constraints = [
             models.CheckConstraint(
                 condition=Q(template__in=[t.value for t in Template]), name="onbeat_receiver_template_known"

@@ -33,6 +33,11 @@ PAGES = {
     "beats": "/admin/onbeat_beat/beat/",
     "workers": "/admin/onbeat_workers/worker/",
     "hosts": "/admin/onbeat_callbacks/host/",
+    "notifications": "/admin/onbeat_notifications/receiver/",
+    "receiver": "/admin/onbeat_notifications/receiver/{receiver}/change/",
+    "new receiver": "/admin/onbeat_notifications/receiver/add/",
+    "edit receiver": "/admin/onbeat_notifications/receiver/{receiver}/edit/",
+    "remove receiver": "/admin/onbeat_notifications/receiver/{receiver}/remove/",
     "API keys": "/admin/onbeat_access/apikey/",
     "new API key": "/admin/onbeat_access/apikey/add/",
     "audit trail": "/admin/onbeat_access/auditentry/",
@@ -58,7 +63,10 @@ def seen(room: Room) -> dict[str, Any]:
     room.ask(f"definitions.resume({key!r}).key")
     run = room.ask(f"runs.run({key!r}, delay=timedelta(hours=1)).execution_id")
     job = room.ask(f"[job.pk for job in definitions.Job.objects.filter(key={key!r})][0]")
-    return {"job": job, "execution": run}
+    url = "https://hooks.example.com/services/T0P/S3CRET"
+    create = "__import__('notifications.receivers', fromlist=['create']).create"
+    receiver = room.ask(f"{create}({key!r}, template='slack', url={url!r}, jobs=[{key!r}, 'billing.*']).receiver.pk")
+    return {"job": job, "execution": run, "receiver": receiver}
 
 
 @pytest.mark.parametrize(("width", "is_dark"), LOOKS)

@@ -149,6 +149,7 @@ def test_the_page_tells_what_was_told_and_what_is_in_trouble(client: Client, noo
     shown = Page(text(client, at(receiver))).text
     for words in ("daily is given up", "ValueError: no such row", "SCHEDULED", "dead letter", "onbeat.dead_letter"):
         assert words in shown, words
+    assert "of job" not in shown  # what every page warns of is not what is in trouble here
 
 
 @pytest.mark.parametrize(
