@@ -28,8 +28,11 @@ BY_CURL = {
     DOCS / "how-to" / "move-from-celery-beat.md",
 }
 BY_BROWSER = {DOCS / "how-to" / "run-the-admin.md"}
-# Tests of their own follow these: test_docs_why.py makes a past, test_docs_as_code.py writes files.
-BY_SCENE = {DOCS / "how-to" / "find-out-why-it-did-not-run.md", DOCS / "how-to" / "keep-jobs-as-code.md"}
+# Tests of their own follow these: test_docs_why.py makes a past, test_docs_as_code.py and test_docs_notified.py files.
+BY_SCENE = {
+    *(DOCS / "how-to" / "find-out-why-it-did-not-run.md", DOCS / "how-to" / "keep-jobs-as-code.md"),
+    DOCS / "how-to" / "get-notified.md",
+}
 BY_DOCTOR = {DOCS / "how-to" / "examine-an-installation.md"}  # tests/unit/test_docs_findings.py reads it
 # Of those for operators no block is Python; tests/acceptance/test_backup_and_restore_how_to.py follows the first.
 _OF_OPERATORS = ("back-up-and-restore", "deploy", "monitor", "scale", "secure", "upgrade")
