@@ -21,6 +21,7 @@ from api.jobs.pauses import PauseView, ResumeView
 from api.jobs.previews import JobPreviewView, SchedulePreviewView
 from api.jobs.runs import BulkRunsView, RunByKeyView, RunsView
 from api.jobs.views import JobByKeyView, JobsView, JobView
+from api.notifications.views import ReceiversView, ReceiverView, TestView
 from api.operations.audit import AuditView
 from api.operations.caller import CallerView
 from api.operations.hosts import HostsView
@@ -63,6 +64,10 @@ urlpatterns = [
     path("v1/dead-letters/messages", MessagesView.as_view()),
     path("v1/dead-letters/messages/replay", ReplayMessagesView.as_view()),
     path("v1/dead-letters/messages/discard", DiscardMessagesView.as_view()),
+    # ── Notifications ──
+    path("v1/notifications", ReceiversView.as_view()),
+    path("v1/notifications/<str:name>", ReceiverView.as_view()),
+    path("v1/notifications/<str:name>/test", TestView.as_view()),
     # ── Callbacks ──
     path("v1/completions/<uuid:id>/<int:attempt>/<str:signature>", CompletionView.as_view()),
     # ── Operations ──

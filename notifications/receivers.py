@@ -57,6 +57,7 @@ class Made:
 
     receiver: Receiver
     key: str = field(default="", repr=False)
+    is_new: bool = True
 
 
 @sensitive_variables()

@@ -16,6 +16,7 @@ from executions.retry import RetryPolicy
 from executions.states import Trigger
 from jobs import definitions, kept_secrets, runs, upserts
 from jobs.models import Job, SecretUse
+from notifications import receivers
 from tests import ends
 from tests.making import a_job, claimed, every_minute, planned
 from workers.models import Worker
@@ -52,6 +53,7 @@ def inhabit(now: datetime, *, each: int = 3) -> Inhabitants:
     definitions.archive(over, now=now)
     jobs += [plain, minutely, paused, over]
     kept_secrets.keep("unused", SecretUse.SIGNING, now=now)
+    receivers.create("unused", template="slack", url="https://hooks.example.com/T0P/S3CRET", now=now)
     doomed = [a_job(now=now, key=key) for key in DOOMED]
     for key in RUN_KEYS:
         for job in jobs[:3]:

@@ -13,6 +13,7 @@ from access import audit
 from notifications import receivers
 from notifications.models import Notice, Receiver
 from notifications.receivers import Made
+from notifications.refusals import NoSuchReceiver
 
 _SECRETS = ("url", "routing_key")
 
@@ -50,6 +51,16 @@ def change(name: str, *, by: str, through: str, **fields: Any) -> Receiver:
         note = f"with another {' and '.join(replaced).replace('_', ' ')}" if replaced else ""
         _record("change", name, by=by, through=through, before=was, after=is_now, note=note)
     return receiver
+
+
+@sensitive_variables()
+def put(name: str, *, by: str, through: str, **fields: Any) -> Made:
+    """Make it, or change it if it is there."""
+    try:
+        receivers.find(name)
+    except NoSuchReceiver:
+        return create(name, by=by, through=through, **fields)
+    return Made(change(name, by=by, through=through, **fields), is_new=False)
 
 
 @transaction.atomic

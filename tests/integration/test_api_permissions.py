@@ -20,6 +20,7 @@ from api.views import ApiView
 from executions.clock import database_now
 from executions.models import Attempt, DeadMessage, Execution, RunKey
 from jobs.models import Job, JobVersion, Schedule, Secret
+from notifications.models import Notice, Receiver
 from tests.calling import Answer, Caller
 from tests.inhabited import RUN_KEYS, inhabit
 from tests.integration.conftest import Queues
@@ -73,6 +74,11 @@ OPERATIONS: dict[str, tuple[Role, Any]] = {
     "GET v1/secrets": (Role.EDITOR, None),
     "PUT v1/secrets/<str:name>": (Role.ADMIN, {"use": "signing"}),
     "DELETE v1/secrets/<str:name>": (Role.ADMIN, None),
+    "GET v1/notifications": READ,
+    "GET v1/notifications/<str:name>": READ,
+    "PUT v1/notifications/<str:name>": (Role.ADMIN, {"most_per_hour": 7}),
+    "DELETE v1/notifications/<str:name>": (Role.ADMIN, None),
+    "POST v1/notifications/<str:name>/test": (Role.OPERATOR, {}),
     "GET v1/hosts": READ,
     "GET v1/queues": READ,
     "GET v1/workers": READ,
@@ -84,7 +90,20 @@ OPERATIONS: dict[str, tuple[Role, Any]] = {
 FOR_EVERYBODY = ["schema", "docs"]
 BY_SIGNATURE = ["v1/completions/<uuid:id>/<int:attempt>/<str:signature>"]  # see test_completions.py
 CSRF_TOKEN = {"X-CSRFToken": "a" * 32}
-KEPT = (Job, Schedule, JobVersion, Secret, Execution, Attempt, RunKey, DeadMessage, AuditEntry, IdempotentAnswer)
+KEPT = (
+    Job,
+    Schedule,
+    JobVersion,
+    Secret,
+    Receiver,
+    Notice,
+    Execution,
+    Attempt,
+    RunKey,
+    DeadMessage,
+    AuditEntry,
+    IdempotentAnswer,
+)
 Send = Callable[[str, str, Any], Answer]
 
 

@@ -15,7 +15,7 @@ from tests.calling import a_caller
 from tests.inhabited import Inhabitants, inhabit
 from tests.integration.conftest import Queues
 
-TAGS = {"Jobs", "Runs", "Executions", "Dead letters", "Callbacks", "Operations"}
+TAGS = {"Jobs", "Runs", "Executions", "Dead letters", "Callbacks", "Notifications", "Operations"}
 ANY_MAY_ANSWER = {"400", "401", "403", "429", "503"}
 WITH_BODY_MAY_ANSWER = {"413", "415", "422"}
 # Those that find no use for the execution that the others take.

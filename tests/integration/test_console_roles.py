@@ -109,7 +109,7 @@ def deeds(there: Furniture) -> Iterator[Deed]:
         yield Deed(OPERATOR, f"{ROOT}dead-letters/{verb}/", said, f"dead_letter.{verb}")
         said = {**yes, "selected": there.messages, "note": "decided"}
         yield Deed(OPERATOR, f"{ROOT}dead-letters/messages/{verb}/", said, f"dead_message.{verb}")
-    (ops,) = there.ids[RECEIVER[:-1]]
+    ops = there.ids[RECEIVER[:-1]][0]
     told = {**yes, "template": "slack", "url": "https://hooks.example.com/x", "dead_letter": "on"}
     told |= {"late_after_seconds": "60", "most_per_hour": "5"}
     yield Deed(OPERATOR, f"{ROOT}{RECEIVER}{ops}/test/", {}, "receiver.test")
