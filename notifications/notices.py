@@ -101,6 +101,7 @@ def tell_success(troubles: Iterable[Trouble], success: Success, *, now: datetime
             "at": success.at.isoformat(),
             "began_at": first.began_at.isoformat(),
             "after": [trouble.kind for trouble in troubles if trouble.told_at],
+            "count": sum(trouble.untold for trouble in troubles),
         },
     )
     return _recovered(troubles, notice, now=now)

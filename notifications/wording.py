@@ -64,12 +64,12 @@ def _lateness(said: Said) -> Words:
 
 
 def _recovery(said: Said) -> Words:
+    began = _clock(said["began_at"])
     if Kind.LATENESS in said["after"]:
-        return Words(f"{said['job']} is on time again", (f"What was late since {_clock(said['began_at'])} has begun.",))
-    line = (
-        f"Attempt {said['attempt']} succeeded at {_clock(said['at'])}, after trouble since {_clock(said['began_at'])}."
-    )
-    return Words(f"{said['job']} is well again", (line,))
+        return Words(f"{said['job']} is on time again", (f"What was late since {began} has begun.",))
+    line = f"Attempt {said['attempt']} succeeded at {_clock(said['at'])}, after trouble since {began}."
+    untold = f"{count(said['count'], 'failure')} since the last notification." if said.get("count") else ""
+    return Words(f"{said['job']} is well again", (line, untold))
 
 
 def _outcome(said: Said) -> str:

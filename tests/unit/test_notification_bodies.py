@@ -108,9 +108,15 @@ def test_an_error_is_no_link_and_calls_nobody() -> None:
         ),
         (
             Kind.RECOVERY,
-            {},
+            {"count": 0},
             "daily is well again\nAttempt 1 succeeded at 2026-06-15 12:00:00 UTC, after trouble since "
             "2026-06-15 12:00:00 UTC.",
+        ),
+        (
+            Kind.RECOVERY,
+            {"count": 4},
+            "daily is well again\nAttempt 1 succeeded at 2026-06-15 12:00:00 UTC, after trouble since "
+            "2026-06-15 12:00:00 UTC.\n4 failures since the last notification.",
         ),
         (
             Kind.RECOVERY,
