@@ -73,10 +73,13 @@ def _left(receivers: Sequence[Receiver], *, now: datetime) -> dict[int, int]:
 def _of_trouble(receiver: Receiver, trouble: Trouble, *, now: datetime) -> Notice:
     is_late = trouble.kind == Kind.LATENESS
     moment = trouble.began_at.isoformat()
+    subject = f"{trouble.job_id} {moment}" if is_late else f"{trouble.execution_id} {trouble.attempt}"
+    if trouble.told_at:
+        subject += f" {trouble.told_at.isoformat()}"  # what is told again may be of an older fact that came late
     return Notice(
         receiver=receiver,
         kind=trouble.kind,
-        subject=f"{trouble.job_id} {moment}" if is_late else f"{trouble.execution_id} {trouble.attempt}",
+        subject=subject,
         about=about(trouble.kind, trouble.job.key),
         job_key=trouble.job.key,
         made_at=now,
@@ -94,7 +97,8 @@ def tell_success(troubles: Iterable[Trouble], success: Success, *, now: datetime
     troubles = list(troubles)
     first = min(troubles, key=lambda one: one.began_at)
     notice = Notice(
-        subject=f"{success.execution_id} {success.attempt}",
+        # One success may end several: what failed before it may become known after it.
+        subject=f"{success.execution_id} {success.attempt} {first.began_at.isoformat()}",
         said={
             "execution": str(success.execution_id),
             "attempt": success.attempt,

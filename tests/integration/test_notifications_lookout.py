@@ -365,6 +365,27 @@ def test_what_commits_minutes_late_is_told_within_a_minute(noon: datetime) -> No
     assert sum(map(len, made)) == 1
 
 
+def test_what_becomes_known_late_is_counted_when_it_is_told_again(noon: datetime) -> None:
+    a_receiver(now=noon)
+    job = a_job(now=noon, max_attempts=1)
+    fails(job, noon + seconds(20))
+    assert len(look(noon + seconds(25))) == 1
+    fails(job, noon + seconds(15))  # older than what was told
+    look(noon + seconds(27))
+    (again,) = look(noon + 61 * MINUTE)
+    assert again.said["count"] == 1
+
+
+def test_a_success_ends_also_what_became_known_after_it(noon: datetime) -> None:
+    a_receiver(now=noon)
+    job = a_job(now=noon, max_attempts=1)
+    fails(job, noon)
+    succeeded(job, noon + seconds(20))
+    assert kinds(look(noon + seconds(25))) == [Kind.DEAD_LETTER, Kind.RECOVERY]
+    fails(job, noon + seconds(12))
+    assert kinds(look(noon + seconds(27))) == [Kind.DEAD_LETTER, Kind.RECOVERY]
+
+
 @pytest.mark.parametrize(
     "step", ["troubles.add", "notices.tell_troubles", "notices.make", "lookout._tell_what_is_over"]
 )
