@@ -11,7 +11,6 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Model
-from django.urls import get_resolver
 from django.urls.resolvers import URLResolver
 from django_celery_results.models import TaskResult
 

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('onbeat_executions', '0012_urgent'),
+        ('onbeat_executions', '0013_requests_and_snapshots'),
     ]
 
     operations = [
