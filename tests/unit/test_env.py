@@ -112,18 +112,6 @@ def test_one_secret_is_read_and_one_that_is_too_short_is_refused_and_not_shown()
     assert str(refusal.value) == "TOKEN must be a text of at least 16 characters."
 
 
-@pytest.mark.parametrize(("value", "expected"), [("", "auto"), ("JSON", "json"), (" text ", "text"), ("auto", "auto")])
-def test_one_of_a_few_words_is_read_in_any_case_and_the_first_if_none_is_said(value: str, expected: str) -> None:
-    assert environment(FORMAT=value).one_of("FORMAT", ("auto", "text", "json")) == expected
-
-
-@pytest.mark.parametrize("value", ["xml", "json,text", "js"])
-def test_another_word_is_refused_with_those_that_may_be(value: str) -> None:
-    with pytest.raises(ImproperlyConfigured) as refusal:
-        environment(FORMAT=value).one_of("FORMAT", ("auto", "text", "json"))
-    assert str(refusal.value) == f"FORMAT must be auto, text or json, not {value!r}."
-
-
 @pytest.mark.parametrize(
     ("value", "host", "found"),
     [
