@@ -44,8 +44,11 @@ def about(**names: object) -> Iterator[None]:
 
 
 def names() -> dict[str, object]:
-    """What this thread's lines are about, in the same order in every process."""
+    """What this thread's lines are about, in the same order in every process. Others may have bound something too."""
     found = get_contextvars()
+    if not found:
+        return {}
+    found = dict(log_redaction.redact(None, "", found))
     return {name: found[name] for name in sorted(found, key=_place)}
 
 

@@ -124,6 +124,16 @@ def test_payloads_and_secrets_of_an_event_are_not_shown(form: logging.Formatter,
     assert "rabbit is away" in lines()
 
 
+@pytest.mark.parametrize("form", [TextLines(), JsonLines()])
+def test_what_others_bound_to_the_thread_is_shown_without_secrets(form: logging.Formatter, written: Any) -> None:
+    lines = written(form)
+    with structlog.contextvars.bound_contextvars(api_key="hunter2", peer="amqp://me:hunter2@rabbit", tenant=7):
+        logging.getLogger("billing").info("paid")
+        events.emit("succeeded")
+    assert "hunter2" not in lines()
+    assert lines().count("rabbit") == lines().count("tenant") == 2
+
+
 def test_of_two_that_name_the_same_the_event_is_right(written: Any) -> None:
     lines = written(JsonLines())
     with events.about(attempt=1):
