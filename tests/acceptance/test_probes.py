@@ -134,12 +134,11 @@ def test_the_web_process_says_what_it_would_say_to_anybody(platform: Platform) -
     assert code == 1
     assert says.startswith(f"web does not answer at 127.0.0.1:{port}: ")
     platform.migrate()
-    # The test's own look at the web process is by number.
-    platform.environment["ALLOWED_HOSTS"] = ".example.com, 127.0.0.1, onbeat.example"
+    # It listens to names of which the probe knows none; the test's own look at it is by number.
+    platform.environment["ALLOWED_HOSTS"] = ".example.com, 127.0.0.1"
     platform.web(port=int(port))
-    for names in (".example.com", "onbeat.example", "*, onbeat.example", platform.environment["ALLOWED_HOSTS"]):
+    for names in ("", "*", "elsewhere.example"):
         assert probed(platform, "web", "--live", PORT=port, ALLOWED_HOSTS=names)[0] == 0
-    assert probed(platform, "web", "--live", PORT=port, ALLOWED_HOSTS="elsewhere.example")[0] == 1
     code, says = probed(platform, "web", PORT=port)
     assert (code, "no beat ticks" in says) == (1, True), says
     platform.beat()
