@@ -18,7 +18,7 @@ from executions import value_lists  # noqa: F401 - brings the lookup `among`
 from executions.events import REQUEST_ID_CHARACTERS
 from executions.identity import MILLISECOND, earliest_id, fire_time_of, is_ours
 from executions.retry import DEFAULT_MAX_ATTEMPTS, DEFAULT_MAX_LOST
-from executions.states import FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
+from executions.states import BAD_OUTCOMES, FIRE_TRIGGERS, OPEN, Outcome, State, Trigger
 
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 5
@@ -34,7 +34,6 @@ def choices(names: type[State] | type[Outcome] | type[Trigger]) -> list[tuple[st
 
 # Ends that people look for; each of these states has indexes in the order of a list.
 UNUSUAL_ENDS = (State.DEAD, State.CANCELLED, State.SKIPPED)
-BAD_OUTCOMES = [Outcome.FAILED.value, Outcome.TIMED_OUT.value, Outcome.WORKER_LOST.value]
 _UNUSUAL = Q(state__in=[state.value for state in UNUSUAL_ENDS])
 
 
@@ -127,8 +126,9 @@ class Execution(models.Model):
 
     run_key = models.CharField(max_length=200, blank=True, help_text="The name its asker gave it.")
     replay_of = models.UUIDField(null=True, help_text="The execution that this one repeats.")
-    # Of the request that asked for it; the lines of its log say the same.
-    request_id = models.CharField(max_length=REQUEST_ID_CHARACTERS, blank=True, default="", db_default="")
+    request_id = models.CharField(
+        max_length=REQUEST_ID_CHARACTERS, blank=True, default="", db_default=""
+    )  # its asker's
 
     available_at = models.DateTimeField(help_text="Published no earlier than this.")
     attempt = models.PositiveIntegerField(default=1, help_text="The attempt that waits, runs or ran last: the fence.")

@@ -28,6 +28,9 @@ class Outcome(StrEnum):
     CANCELLED = "CANCELLED"
 
 
+BAD_OUTCOMES = [Outcome.FAILED.value, Outcome.TIMED_OUT.value, Outcome.WORKER_LOST.value]
+
+
 class Trigger(StrEnum):
     """What asked for the run."""
 

@@ -14,8 +14,8 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Left, Right
 
 from executions import many_rows
-from executions.models import BAD_OUTCOMES, Attempt, Execution
-from executions.states import State
+from executions.models import Attempt, Execution
+from executions.states import BAD_OUTCOMES, State
 from notifications.kinds import TASK
 from notifications.masking import line_of
 from notifications.models import Sighting
