@@ -126,9 +126,7 @@ class Execution(models.Model):
 
     run_key = models.CharField(max_length=200, blank=True, help_text="The name its asker gave it.")
     replay_of = models.UUIDField(null=True, help_text="The execution that this one repeats.")
-    request_id = models.CharField(
-        max_length=REQUEST_ID_CHARACTERS, blank=True, default="", db_default=""
-    )  # its asker's
+    request_id = models.CharField(max_length=REQUEST_ID_CHARACTERS, blank=True, default="", db_default="")
 
     available_at = models.DateTimeField(help_text="Published no earlier than this.")
     attempt = models.PositiveIntegerField(default=1, help_text="The attempt that waits, runs or ran last: the fence.")
@@ -275,8 +273,7 @@ class Attempt(models.Model):
 class RunKey(models.Model):
     """The name of one run of a job, so that it can be moved or cancelled by it.
 
-    A table of its own, since the partitioned one cannot hold it unique. A key whose run is over is free: the next run
-    that wants it takes it over, and upkeep removes what nobody took (`executions/run_keys.py`).
+    A table of its own, since the partitioned one cannot hold it unique (`executions/run_keys.py`).
     """
 
     job = models.ForeignKey(
