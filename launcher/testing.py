@@ -33,6 +33,7 @@ _GROUPS = {
     _CHAOS: ("test_chaos.py",),
     "workers and services": ("test_worker_*.py", "test_*services*.py"),
     "API, callbacks and pages": ("test_api_*.py", "test_callback*.py", "test_*browser.py"),
+    "restores and takeovers": ("test_backup_*.py", "test_failover.py", "test_blue_green.py", "test_moving_in*.py"),
     "seen from outside": ("test_alerts.py", "test_scraping.py", "test_flower.py", "test_open_to_others.py"),
 }
 

@@ -19,6 +19,9 @@ from chaos.judge import RULES
 from executions.identity import fire_time_of
 from launcher.binaries import find_postgres
 from tests.acceptance.restoring import ASKED, GRACE_SECONDS, POLICIES, Side, Story, a_story
+from tests.tiers import once_full
+
+pytestmark = once_full
 
 
 @pytest.fixture(scope="module")

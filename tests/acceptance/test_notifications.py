@@ -13,7 +13,10 @@ from standardwebhooks import Webhook
 from tests.acceptance.crew import Crew, a_crew
 from tests.platform import Process
 from tests.receiver import Receiver, Sent, answer, receiving
+from tests.tiers import once_full
 from tests.waiting import wait_until
+
+pytestmark = once_full
 
 ALLOWED = {
     "ONBEAT_CALLBACKS_NETWORKS": "127.0.0.1/32",

@@ -11,7 +11,10 @@ from tests import scraping
 from tests.acceptance.crew import Crew, a_crew
 from tests.platform import Process
 from tests.scraping import ADDRESS
+from tests.tiers import once_full
 from tests.waiting import wait_until
+
+pytestmark = once_full
 
 _IS_LONG = bool(os.environ.get("TEST_LONG"))
 _FIRES = 60 if _IS_LONG else 8
