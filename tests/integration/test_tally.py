@@ -181,6 +181,7 @@ def test_nothing_that_was_left_out_or_planned_is_no_count(counted: Counted, comm
     assert (callbacks, counted()) == ([], {})
 
 
+@pytest.mark.embedded  # PostgreSQL ends an attempt in one statement, which commits by itself
 def test_a_finish_whose_answer_was_lost_counts_once(
     transactional_db: None, counted: Counted, noon: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
