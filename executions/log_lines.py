@@ -43,12 +43,13 @@ class JsonLines(logging.Formatter):
     """One object in each line: when, how bad, what, who said it, and the names and fields that belong to it."""
 
     def format(self, record: logging.LogRecord) -> str:
+        own = getattr(record, events.FIELDS, None)
         said: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
             "level": record.levelname.lower(),
             "event": getattr(record, events.EVENT, ""),
             "logger": record.name,
-            **(getattr(record, events.FIELDS, None) or _of_others(record)),
+            **(_of_others(record) if own is None else own),
         }
         if record.exc_info:
             said["exception"] = log_redaction.without_secrets(self.formatException(record.exc_info))
